@@ -161,7 +161,7 @@ function describe(kind: (typeof MEDIA)[number], value: unknown): string | undefi
 
 /** A forwarded message belongs to whoever forwarded it; where it came from is noted in front. */
 function withOrigin(message: TelegramMessage, text: string): string {
-  const origin = message["forward_origin"];
+  const origin = message.forward_origin;
   if (typeof origin !== "object" || origin === null) return text;
   const name = originName(origin);
   return `[forwarded${name === null ? "" : ` from ${name}`}] ${text}`;

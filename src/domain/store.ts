@@ -192,7 +192,7 @@ export interface WorkStore {
     fraction: () => number,
   ): Promise<Transition[]>;
   /** When the next pending job, probe or look-up is due; null when nothing is. */
-  nextDueAtMs(): Promise<number | null>;
+  nextDueAtMs(nowMs: number): Promise<number | null>;
 
   destinations(): Promise<DestinationRow[]>;
   /** Enters what is configured; a changed fingerprint ends a pause that no person made. */
@@ -226,7 +226,7 @@ export interface ReconcileStore {
     startedAtMs: number,
     nowMs: number,
     fraction: number,
-  ): Promise<Transition | null>;
+  ): Promise<Transition[]>;
 }
 
 // ---- a person's decisions -----------------------------------------------------------------------------------------
@@ -257,3 +257,38 @@ export interface DecisionStore {
 }
 
 export type OutcomeWord = OutcomeKind;
+
+// ---- alerts and runs ----------------------------------------------------------------------------------------------
+
+export interface Alert {
+  kind: string;
+  subject: string;
+  message: string;
+  raisedAtMs: number;
+  times: number;
+}
+
+export interface AlertStore {
+  /** Opens the alert, or counts it again while it is open. */
+  raiseAlert(kind: string, subject: string, message: string, nowMs: number): Promise<void>;
+  clearAlert(kind: string, subject: string, nowMs: number): Promise<void>;
+  openAlerts(): Promise<Alert[]>;
+}
+
+export interface RunRow {
+  runId: RunId;
+  version: string;
+  configHash: string;
+  pid: number;
+  host: string;
+  startedAtMs: number;
+  heartbeatAtMs: number;
+}
+
+export interface RunStore {
+  /** The last run that was not ended in order; who holds the lock while it is held. */
+  lastRun(): Promise<RunRow | null>;
+  startRun(run: Omit<RunRow, "startedAtMs" | "heartbeatAtMs">, nowMs: number): Promise<void>;
+  heartbeat(runId: RunId, nowMs: number): Promise<void>;
+  endRun(runId: RunId, nowMs: number): Promise<void>;
+}
