@@ -1,4 +1,6 @@
 /** A bare client of the Bot API for the contract tests, and a stand-in whose clock stands still until a test moves it. */
+import { Agent, request } from "node:http";
+import type { Socket } from "node:net";
 import type { TestContext } from "node:test";
 import { z } from "zod";
 import {
@@ -53,6 +55,31 @@ export async function post(url: string, parameters: unknown, signal?: AbortSigna
 
 export async function read(response: Response): Promise<Reply> {
   return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+/** Calls without parameters that follow each other on one connection for as long as the server keeps it. */
+export class OneConnection {
+  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 });
+  readonly #root: string;
+
+  constructor(t: TestContext, root: string) {
+    this.#root = root;
+    t.after(() => this.#agent.destroy());
+  }
+
+  /** Resolves when the answer was read, with what it promises for the connection, and with the socket. */
+  get(method: string): Promise<{ connection: string | undefined; socket: Socket }> {
+    return new Promise((resolve, reject) => {
+      const call = request(`${this.#root}/bot${TOKEN}/${method}`, { agent: this.#agent }, (response) => {
+        const { socket, headers } = response;
+        response.resume();
+        // Until the request is closed the agent would open another connection.
+        call.once("close", () => resolve({ connection: headers.connection, socket }));
+      });
+      call.once("error", reject);
+      call.end();
+    });
+  }
 }
 
 const page = z.object({ ok: z.literal(true), result: z.array(z.looseObject({ update_id: z.int() })) });
