@@ -191,7 +191,7 @@ export interface WorkStore {
     nowMs: number,
     fraction: () => number,
   ): Promise<Transition[]>;
-  /** When the next pending job, probe or look-up is due; null when nothing is. */
+  /** When the next job, probe or look-up becomes due, later than now; null when nothing will by itself. */
   nextDueAtMs(nowMs: number): Promise<number | null>;
 
   destinations(): Promise<DestinationRow[]>;

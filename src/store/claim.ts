@@ -42,9 +42,9 @@ export function claimer({ db, crash }: StoreContext): Claimer {
        SELECT (SELECT min(j.run_at_ms) FROM jobs j INDEXED BY jobs_ready
                WHERE j.state = 'pending' AND j.destination = d.destination AND j.run_at_ms > ?) AS at
          FROM destinations d WHERE d.configured = 1 AND (d.state = 'active' OR d.trial_ready = 1)
-       UNION ALL SELECT next_probe_at_ms FROM destinations WHERE configured = 1
+       UNION ALL SELECT next_probe_at_ms FROM destinations WHERE configured = 1 AND next_probe_at_ms > ?
        UNION ALL SELECT min(next_check_at_ms) FROM reconciliations
-         WHERE resolved_at_ms IS NULL AND next_check_at_ms IS NOT NULL)`,
+         WHERE resolved_at_ms IS NULL AND next_check_at_ms IS NOT NULL AND next_check_at_ms > ?)`,
   );
 
   function candidates(
@@ -83,7 +83,7 @@ export function claimer({ db, crash }: StoreContext): Claimer {
       if (claimed.length > 0) crash("claim.committed");
       return claimed;
     },
-    nextDueAtMs: async (nowMs) => nextDue.get(nowMs)?.at ?? null,
+    nextDueAtMs: async (nowMs) => nextDue.get(nowMs, nowMs, nowMs)?.at ?? null,
   };
 
   function anythingReady(destination: DestinationKey, nowMs: number): boolean {

@@ -1,0 +1,141 @@
+/**
+ * One attempt: begin (commit), send, settle. Keeps P3: nothing leaves before its attempt row is on disk, and an answer
+ * that can't be written is held and tried again, because forgetting a success is what makes a second lead.
+ */
+import { StorageUnavailableError } from "../domain/errors.ts";
+import type { JobId, LeaseToken } from "../domain/ids.ts";
+import type { Outcome } from "../domain/outcome.ts";
+import type { Clock, CrashHook, Log, Random } from "../domain/ports.ts";
+import type { DestinationSettings, StepSettingsOf } from "../domain/settings.ts";
+import type { Begun, ClaimedJob, Prepare, Settlement, Transition, WorkStore } from "../domain/store.ts";
+import { type Batch, batch } from "./batch.ts";
+
+export interface ExecutorOptions {
+  store: Pick<WorkStore, "beginAttempt" | "settle" | "release">;
+  prepare: Prepare;
+  settings: StepSettingsOf;
+  clock: Clock;
+  random: Random;
+  log: Log;
+  crash: CrashHook;
+  onTransitions(transitions: readonly Transition[]): void;
+}
+
+export interface ExecutorSignals {
+  /** From here on nothing new is begun. */
+  stop: AbortSignal;
+  /** From here on what is under way is cut off; its outcome is unknown. */
+  abort: AbortSignal;
+}
+
+export interface Executor {
+  run(job: ClaimedJob, destination: DestinationSettings, signals: ExecutorSignals): Promise<void>;
+  /** Jobs whose lease must not be taken back, however late: this process still works on them. */
+  holds(jobId: JobId, token: LeaseToken): boolean;
+}
+
+/** How long the executor waits before it tries again to write an outcome that the disk refused. */
+const WRITE_AGAIN_MS = 1_000;
+
+export function makeExecutor(options: ExecutorOptions): Executor {
+  const { store, prepare, settings, clock, random, log, crash, onTransitions } = options;
+  const held = new Set<string>();
+  const nameOf = (jobId: JobId, token: LeaseToken): string => `${jobId}:${token}`;
+
+  const begins: Batch<ClaimedJob & { leaseMs: number }, Begun> = batch((jobs) =>
+    store.beginAttempt(jobs, prepare, settings, clock.now()),
+  );
+  const settles: Batch<Settlement, Transition[]> = batch(async (settlements) => {
+    const transitions = await store.settle(settlements, settings, clock.now(), random.fraction);
+    onTransitions(transitions);
+    return settlements.map(({ jobId }) => transitions.filter((transition) => transition.jobId === jobId));
+  });
+
+  async function settle(settlement: Settlement): Promise<Transition[]> {
+    for (;;) {
+      try {
+        return await settles.add(settlement);
+      } catch (error) {
+        if (!(error instanceof StorageUnavailableError)) throw error;
+        log.error("settle.held", {
+          message: `${error.message}; the outcome is kept in memory and written as soon as that is possible`,
+          job: settlement.jobId,
+          outcome: settlement.outcome.kind,
+        });
+        await clock.sleep(WRITE_AGAIN_MS);
+      }
+    }
+  }
+
+  async function attempt(
+    job: ClaimedJob,
+    destination: DestinationSettings,
+    signals: ExecutorSignals,
+  ): Promise<void> {
+    // Shutdown before sending: the job is given back, and nothing is counted.
+    if (signals.stop.aborted) return giveBack(job);
+    const begun = await begins.add({ ...job, leaseMs: destination.leaseMs });
+    if (begun.kind === "lost") {
+      log.warn("job.lease_lost", { job: job.jobId, operation: job.operationId, message: "nothing was sent" });
+      return;
+    }
+    if (begun.kind === "stopped") {
+      log.warn("job.stopped", {
+        job: job.jobId,
+        operation: job.operationId,
+        to: begun.to,
+        reason: begun.reason,
+      });
+      return;
+    }
+    const startedMs = clock.monotonic();
+    const outcome = await begun.send(signals.abort);
+    crash("send.answered");
+    const transitions = await settle({ jobId: job.jobId, token: job.token, n: begun.n, outcome });
+    logOutcome(job, begun.n, outcome, transitions, clock.monotonic() - startedMs);
+  }
+
+  async function giveBack(job: ClaimedJob): Promise<void> {
+    onTransitions(await store.release([job], clock.now()));
+  }
+
+  function logOutcome(
+    job: ClaimedJob,
+    n: number,
+    outcome: Outcome,
+    transitions: Transition[],
+    durationMs: number,
+  ): void {
+    const transition = transitions.find(({ jobId }) => jobId === job.jobId);
+    const line = {
+      job: job.jobId,
+      operation: job.operationId,
+      destination: job.destination,
+      step: job.step,
+      attempt: n,
+      from: transition?.from ?? "leased",
+      to: transition?.to ?? "leased",
+      reason: transition?.reason ?? null,
+      outcome: outcome.kind,
+      status: outcome.status,
+      late: transition?.late ?? false,
+      duration_ms: Math.round(durationMs),
+    };
+    const fine = transition?.to === "done";
+    if (fine) log.info("job.settled", line);
+    else log.warn("job.settled", line);
+  }
+
+  return {
+    run: async (job, destination, signals) => {
+      const name = nameOf(job.jobId, job.token);
+      held.add(name);
+      try {
+        await attempt(job, destination, signals);
+      } finally {
+        held.delete(name);
+      }
+    },
+    holds: (jobId, token) => held.has(nameOf(jobId, token)),
+  };
+}
