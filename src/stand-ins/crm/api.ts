@@ -122,7 +122,7 @@ export class CrmApi {
       : new Refusal(404, "not_found", "There is nothing here.");
   }
 
-  /** The idempotency key: failures are not kept, and the path belongs to the key's scope. */
+  /** The idempotency key: refusals are thrown past it and so not kept, and the path belongs to the key's scope. */
   #once(call: Call, run: Route["answer"]): ApiAnswer {
     const { safety, keyValidForMs = Number.POSITIVE_INFINITY, now } = this.#options;
     const { request, mood } = call;
@@ -139,9 +139,7 @@ export class CrmApi {
       return { ...kept.answer, headers, effect: "replayed" };
     }
     const fresh = run(call);
-    if (fresh.status < 300) {
-      this.#answersByKey.set(scoped, { body: request.body, atMs: now(), answer: fresh });
-    }
+    this.#answersByKey.set(scoped, { body: request.body, atMs: now(), answer: fresh });
     return fresh;
   }
 
