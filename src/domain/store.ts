@@ -144,6 +144,8 @@ export interface Transition {
   from: JobState;
   to: JobState;
   reason: string | null;
+  /** The record at the destination, where the job is done and has one. */
+  externalId: string | null;
   /** The lease was lost meanwhile; the outcome was kept as evidence. */
   late: boolean;
 }

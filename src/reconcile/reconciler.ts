@@ -8,6 +8,7 @@ import type { DestinationKey } from "../domain/ids.ts";
 import type { Clock, Log, Random } from "../domain/ports.ts";
 import type { StepSettingsOf } from "../domain/settings.ts";
 import type { DueCheck, ReconcileStore, Transition } from "../domain/store.ts";
+import { transitionFields } from "../domain/transition-fields.ts";
 
 export interface ReconcilerOptions {
   store: ReconcileStore;
@@ -60,8 +61,8 @@ export function makeReconciler(options: ReconcilerOptions): Reconciler {
       destination: due.destination,
       answered: lookUp.kind === "answered",
       found: lookUp.kind === "answered" ? lookUp.records.length : null,
-      to: transitions[0]?.to ?? "needs_reconciliation",
     });
+    for (const transition of transitions) log.info("job.settled", transitionFields(transition));
     options.onTransitions(transitions);
     options.onChecked();
   }

@@ -150,6 +150,7 @@ export function jobBook(db: Database.Database): JobBook {
       from: job.state,
       to,
       reason: columns.reason,
+      externalId: columns.externalId ?? null,
       late: false,
     };
   }

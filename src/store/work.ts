@@ -198,7 +198,14 @@ export function workStore(context: StoreContext): AttemptStore {
   function settleLate({ jobId, outcome }: Settlement, nowMs: number): Transition[] {
     const job = jobs.get(jobId);
     assert(job !== undefined, `job ${jobId} does not exist`);
-    const nothing = { ...pick(job), from: job.state, to: job.state, reason: "late_evidence", late: true };
+    const nothing = {
+      ...pick(job),
+      from: job.state,
+      to: job.state,
+      reason: "late_evidence",
+      externalId: job.externalId,
+      late: true,
+    };
     if (!isConfirmed(outcome)) return [nothing];
     switch (job.state) {
       case "needs_reconciliation":

@@ -9,6 +9,7 @@ import type { DestinationKey, RunId } from "../domain/ids.ts";
 import type { Clock, Log, Random } from "../domain/ports.ts";
 import type { DestinationSettings, StepSettingsOf } from "../domain/settings.ts";
 import type { ClaimedJob, Transition, WorkStore } from "../domain/store.ts";
+import { transitionFields } from "../domain/transition-fields.ts";
 import type { Executor } from "./executor.ts";
 
 export interface DispatcherOptions {
@@ -61,6 +62,7 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
   let wakeAgain = false;
   let timer: AbortController | null = null;
   let version = 0;
+  let storageTrouble = false;
 
   function wake(): void {
     if (stopping.signal.aborted) return;
@@ -76,13 +78,19 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
         await pass();
       }
     } catch (error) {
-      if (error instanceof StorageUnavailableError) {
-        log.error("dispatcher.storage", { message: error.message });
-        sleepUntil(clock.now() + 1_000);
-      } else options.onFatal(error);
+      if (error instanceof StorageUnavailableError) waitForStorage(error);
+      else options.onFatal(error);
     } finally {
       passing = false;
     }
+  }
+
+  function waitForStorage(error: StorageUnavailableError): void {
+    // Said once while it lasts: a full disk needs no full log.
+    if (!storageTrouble)
+      log.error("dispatcher.storage", { message: `${error.message}; jobs wait, nothing is lost` });
+    storageTrouble = true;
+    sleepUntil(clock.now() + 1_000);
   }
 
   async function pass(): Promise<void> {
@@ -96,6 +104,10 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
       leaseMs: destination.leaseMs,
     }));
     const claimed = await store.claim(requests, runId, random.leaseToken, nowMs);
+    if (storageTrouble && claimed.length > 0) {
+      storageTrouble = false;
+      log.info("dispatcher.storage_back", { message: "the database can be written again; work goes on" });
+    }
     for (const job of claimed) enqueue(job);
     const due = await store.nextDueAtMs(nowMs);
     sleepUntil(due ?? nowMs + LONGEST_SLEEP_MS);
@@ -106,8 +118,12 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
     const stale = (await store.staleLeases(clock.now())).filter(
       ({ jobId, token }) => !executor.holds(jobId, token),
     );
-    if (stale.length > 0)
-      options.onTransitions(await store.rescue(stale, settings, clock.now(), random.fraction));
+    if (stale.length > 0) report(await store.rescue(stale, settings, clock.now(), random.fraction));
+  }
+
+  function report(transitions: readonly Transition[]): void {
+    for (const transition of transitions) log.warn("job.rescued", transitionFields(transition));
+    options.onTransitions(transitions);
   }
 
   function enqueue(job: ClaimedJob): void {
@@ -153,7 +169,7 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
       if (stale.length > 0) {
         const transitions = await store.rescue(stale, settings, clock.now(), random.fraction);
         log.warn("rescue", { message: "took back what the last run left in hand", jobs: stale.length });
-        options.onTransitions(transitions);
+        report(transitions);
       }
       void watchOthers().catch(options.onFatal);
       wake();

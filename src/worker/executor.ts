@@ -8,6 +8,7 @@ import type { Outcome } from "../domain/outcome.ts";
 import type { Clock, CrashHook, Log, Random } from "../domain/ports.ts";
 import type { DestinationSettings, StepSettingsOf } from "../domain/settings.ts";
 import type { Begun, ClaimedJob, Prepare, Settlement, Transition, WorkStore } from "../domain/store.ts";
+import { transitionFields } from "../domain/transition-fields.ts";
 import { type Batch, batch } from "./batch.ts";
 
 export interface ExecutorOptions {
@@ -48,6 +49,10 @@ export function makeExecutor(options: ExecutorOptions): Executor {
   const settles: Batch<Settlement, Transition[]> = batch(async (settlements) => {
     const transitions = await store.settle(settlements, settings, clock.now(), random.fraction);
     onTransitions(transitions);
+    const settled = new Set(settlements.map(({ jobId }) => jobId));
+    for (const follower of transitions.filter(({ jobId }) => !settled.has(jobId))) {
+      log.info("job.moved", transitionFields(follower));
+    }
     return settlements.map(({ jobId }) => transitions.filter((transition) => transition.jobId === jobId));
   });
 
@@ -92,38 +97,25 @@ export function makeExecutor(options: ExecutorOptions): Executor {
     const outcome = await begun.send(signals.abort);
     crash("send.answered");
     const transitions = await settle({ jobId: job.jobId, token: job.token, n: begun.n, outcome });
-    logOutcome(job, begun.n, outcome, transitions, clock.monotonic() - startedMs);
+    logOutcome(begun.n, outcome, transitions, clock.monotonic() - startedMs);
   }
 
   async function giveBack(job: ClaimedJob): Promise<void> {
     onTransitions(await store.release([job], clock.now()));
   }
 
-  function logOutcome(
-    job: ClaimedJob,
-    n: number,
-    outcome: Outcome,
-    transitions: Transition[],
-    durationMs: number,
-  ): void {
-    const transition = transitions.find(({ jobId }) => jobId === job.jobId);
-    const line = {
-      job: job.jobId,
-      operation: job.operationId,
-      destination: job.destination,
-      step: job.step,
-      attempt: n,
-      from: transition?.from ?? "leased",
-      to: transition?.to ?? "leased",
-      reason: transition?.reason ?? null,
-      outcome: outcome.kind,
-      status: outcome.status,
-      late: transition?.late ?? false,
-      duration_ms: Math.round(durationMs),
-    };
-    const fine = transition?.to === "done";
-    if (fine) log.info("job.settled", line);
-    else log.warn("job.settled", line);
+  function logOutcome(n: number, outcome: Outcome, transitions: Transition[], durationMs: number): void {
+    for (const transition of transitions) {
+      const line = {
+        ...transitionFields(transition),
+        attempt: n,
+        outcome: outcome.kind,
+        status: outcome.status,
+        duration_ms: Math.round(durationMs),
+      };
+      if (transition.to === "done") log.info("job.settled", line);
+      else log.warn("job.settled", line);
+    }
   }
 
   return {
