@@ -48,7 +48,7 @@ function forPeople(info: winston.Logform.TransformableInfo): string {
   const time = styleText("gray", String(timestamp).slice(11, 19));
   const colour = level === "error" ? "red" : level === "warn" ? "yellow" : "green";
   const details = Object.entries(fields)
-    .filter(([, value]) => value !== null && typeof value !== "object")
+    .filter(([, value]) => value !== null && value !== false && typeof value !== "object")
     .map(([name, value]) => `${name}=${String(value)}`)
     .join(" ");
   const text = message === event ? String(event) : `${String(event)}  ${String(message)}`;
