@@ -65,6 +65,10 @@ function decideMessage(
   settings: IntakeSettings,
 ): Plan {
   if (message.is_automatic_forward === true) return ignored("channel_copy");
+  if (message.sender_business_bot !== undefined) return ignored("business_bot");
+  // A business chat has the customer's id: whoever else writes there is the owner.
+  if (message.business_connection_id !== undefined && message.from?.id !== message.chat.id)
+    return ignored("business_owner");
   if (message.from?.is_bot === true && message.sender_chat === undefined) return ignored("from_bot");
   const content = contentOf(message);
   if (content === null) return ignored("service_message");

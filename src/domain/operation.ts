@@ -94,6 +94,8 @@ export type IgnoreReason =
   | "service_message"
   | "channel_copy"
   | "from_bot"
+  | "business_bot"
+  | "business_owner"
   | "edits_not_taken"
   | "same_message"
   | "known_operation"

@@ -152,6 +152,5 @@ export function nextCheckAtMs(
   // One more look later than `assume_absent_after`, if no check of the schedule was late enough to count for it.
   const absent = settings.assumeAbsentAfterMs;
   if (absent === null) return null;
-  const due = unknownAtMs + absent + 1;
-  return due > nowMs ? due : null;
+  return Math.max(unknownAtMs + absent + 1, nowMs);
 }
