@@ -285,12 +285,14 @@ export interface RunRow {
   host: string;
   startedAtMs: number;
   heartbeatAtMs: number;
+  /** Null while it runs, and for ever if it did not end in order. */
+  endedAtMs: number | null;
 }
 
 export interface RunStore {
-  /** The last run that was not ended in order; who holds the lock while it is held. */
+  /** The newest run: while the lock is held and the run has not ended, its holder. */
   lastRun(): Promise<RunRow | null>;
-  startRun(run: Omit<RunRow, "startedAtMs" | "heartbeatAtMs">, nowMs: number): Promise<void>;
+  startRun(run: Omit<RunRow, "startedAtMs" | "heartbeatAtMs" | "endedAtMs">, nowMs: number): Promise<void>;
   heartbeat(runId: RunId, nowMs: number): Promise<void>;
   endRun(runId: RunId, nowMs: number): Promise<void>;
 }

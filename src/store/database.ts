@@ -2,7 +2,7 @@
  * Opens the file: modes, pragmas, and what SQLite's errors mean to the rest of the program. Serves P1 (a commit is on
  * disk before it counts) and P5 (nobody else on the machine can read the file).
  */
-import { chmodSync, existsSync, mkdirSync, realpathSync, statfsSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readdirSync, realpathSync, statfsSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { StorageError, StorageUnavailableError } from "../domain/errors.ts";
@@ -19,22 +19,27 @@ const NETWORK_FILE_SYSTEMS: Readonly<Record<number, string>> = {
 };
 
 export interface OpenOptions {
-  /** `create` makes the folder and the file; the others want it to exist. */
+  /** `create` makes the file and brings its schema forward, for whoever holds the lock; the others want it ready. */
   mode: "create" | "write" | "read";
 }
 
-/** The file's real path, with a folder that exists and is ours alone. @throws StorageError */
+/** The file's real path, with a folder that exists and is private where it is ours. @throws StorageError */
 export function preparePath(path: string): string {
   const folder = dirname(path);
   try {
-    const made = mkdirSync(folder, { recursive: true, mode: 0o700 });
-    if (made !== undefined) chmodSync(folder, 0o700);
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
+    if (holdsOnlyOurs(folder, basename(path))) chmodSync(folder, 0o700);
     const real = join(realpathSync(folder), basename(path));
     refuseNetworkFileSystem(folder);
     return existsSync(real) ? realpathSync(real) : real;
   } catch (error) {
     throw asStorageError(error, `can't use the folder ${folder}`);
   }
+}
+
+/** A folder with other things in it (/var/lib, a home) is not ours to close; the files themselves are 0600 anyway. */
+function holdsOnlyOurs(folder: string, database: string): boolean {
+  return readdirSync(folder).every((name) => name === "README.md" || name.startsWith(database));
 }
 
 function refuseNetworkFileSystem(folder: string): void {
@@ -51,8 +56,9 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
   if (mode !== "create" && !existsSync(path)) {
     throw new StorageError(`there is no database at ${path} yet`, "Start the daemon once: leadonce run");
   }
+  let db: Database.Database | null = null;
   try {
-    const db = new Database(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS });
+    db = new Database(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS });
     if (mode !== "read") {
       keepPrivate(path);
       // Readers (commands, sqlite3) go on while the daemon writes.
@@ -67,6 +73,7 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
     keepPrivate(path);
     return db;
   } catch (error) {
+    db?.close();
     throw asStorageError(error, `can't open the database ${path}`);
   }
 }
@@ -86,6 +93,7 @@ const PASSING = [
   "SQLITE_LOCKED",
   "SQLITE_READONLY",
   "SQLITE_CANTOPEN",
+  "SQLITE_NOMEM",
 ];
 
 export function isStorageTrouble(error: unknown): boolean {

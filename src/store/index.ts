@@ -16,11 +16,11 @@ import type {
   WorkStore,
 } from "../domain/store.ts";
 import { alertStore } from "./alerts.ts";
-import { type OpenOptions, openDatabase, preparePath } from "./database.ts";
+import { asStorageError, type OpenOptions, openDatabase, preparePath } from "./database.ts";
 import { decisionStore } from "./decisions.ts";
 import { destinationStore } from "./destinations.ts";
 import { intakeStore } from "./intake.ts";
-import { migrate } from "./migrations/index.ts";
+import { checkSchema, migrate } from "./migrations/index.ts";
 import { reconcileStore } from "./reconciliations.ts";
 import { reportStore } from "./reports.ts";
 import { runStore } from "./runs.ts";
@@ -53,10 +53,9 @@ export interface StoreOptions extends OpenOptions {
 export function openStore(path: string, options: StoreOptions): Store {
   const db = openDatabase(path, options);
   try {
-    if (options.mode !== "read") {
-      migrate(db, options.nowMs);
-      writeReasons(db);
-    }
+    // Only the daemon, which holds the lock, changes the schema: a command must not pull it away under an older daemon.
+    if (options.mode === "create") makeReady(db, options.nowMs);
+    else checkSchema(db);
     const context = { db, crash: options.crash ?? noCrash };
     return {
       ...intakeStore(context),
@@ -69,13 +68,21 @@ export function openStore(path: string, options: StoreOptions): Store {
       ...reportStore(context),
       // better-sqlite3 types a simple pragma as unknown; this one is always a number.
       dataVersion: () => db.pragma("data_version", { simple: true }) as number,
-      secretMark: options.mode === "read" ? "" : secretMark(db),
+      secretMark: secretMark(db),
       close: () => void db.close(),
     };
   } catch (error) {
     db.close();
-    throw error;
+    throw asStorageError(error, `can't open the database ${path}`);
   }
+}
+
+function makeReady(db: Database.Database, nowMs: number): void {
+  migrate(db, nowMs);
+  writeReasons(db);
+  db.prepare("INSERT OR IGNORE INTO meta (name, value) VALUES ('secret_mark', ?)").run(
+    randomBytes(12).toString("hex"),
+  );
 }
 
 /** The texts of the reasons, so that the views can tell people; written only where they changed. */
@@ -91,9 +98,6 @@ function writeReasons(db: Database.Database): void {
 }
 
 function secretMark(db: Database.Database): string {
-  db.prepare("INSERT OR IGNORE INTO meta (name, value) VALUES ('secret_mark', ?)").run(
-    randomBytes(12).toString("hex"),
-  );
   const row = db.prepare<[], { value: string }>("SELECT value FROM meta WHERE name = 'secret_mark'").get();
   return row?.value ?? "";
 }

@@ -2,7 +2,7 @@
 import { z } from "zod";
 import { asRunId } from "../domain/ids.ts";
 import type { RunRow, RunStore } from "../domain/store.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 
 const runRow = z
   .object({
@@ -13,6 +13,7 @@ const runRow = z
     host: z.string(),
     started_at_ms: z.number(),
     heartbeat_at_ms: z.number(),
+    ended_at_ms: z.number().nullable(),
   })
   .transform(
     (row): RunRow => ({
@@ -23,13 +24,14 @@ const runRow = z
       host: row.host,
       startedAtMs: row.started_at_ms,
       heartbeatAtMs: row.heartbeat_at_ms,
+      endedAtMs: row.ended_at_ms,
     }),
   );
 
 export function runStore({ db }: StoreContext): RunStore {
   const last = reader(db, runRow, "SELECT * FROM runs ORDER BY started_at_ms DESC LIMIT 1");
   return {
-    lastRun: async () => last.get() ?? null,
+    lastRun: async () => look("read the last run", () => last.get() ?? null),
     startRun: async ({ runId, version, configHash, pid, host }, nowMs) =>
       transact(db, "record the start", () => {
         db.prepare(

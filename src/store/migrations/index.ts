@@ -22,6 +22,21 @@ export function migrate(db: Database.Database, nowMs: number, migrations = MIGRA
   db.exec(
     "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, checksum TEXT NOT NULL, applied_at_ms INTEGER NOT NULL) STRICT",
   );
+  for (const migration of missing(db, migrations)) apply(db, migration, nowMs);
+}
+
+/** For those who only use the file. @throws StorageError when its schema is not the one that this program knows */
+export function checkSchema(db: Database.Database, migrations = MIGRATIONS): void {
+  const made = db.prepare("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").get() !== undefined;
+  if (made && missing(db, migrations).length === 0) return;
+  throw new StorageError(
+    "the database is not ready: its schema is older than this leadonce, or was never made",
+    "Start (or restart) the daemon, which brings it forward: leadonce run",
+  );
+}
+
+/** What has not been applied yet, once what has been applied is known to be ours. */
+function missing(db: Database.Database, migrations: readonly Migration[]): Migration[] {
   const applied = db
     .prepare<[], { number: number; checksum: string }>(
       "SELECT number, checksum FROM migrations ORDER BY number",
@@ -35,16 +50,16 @@ export function migrate(db: Database.Database, nowMs: number, migrations = MIGRA
       "Start the newer version again; nothing was changed.",
     );
   }
-  for (const migration of migrations) {
+  return migrations.filter((migration) => {
     const row = applied.find(({ number }) => number === migration.number);
-    if (row === undefined) apply(db, migration, nowMs);
-    else if (row.checksum !== checksum(migration)) {
+    if (row !== undefined && row.checksum !== checksum(migration)) {
       throw new StorageError(
         `migration ${migration.number} (${migration.name}) is not the one this database was made with`,
         "Install the released version of leadonce; nothing was changed.",
       );
     }
-  }
+    return row === undefined;
+  });
 }
 
 function apply(db: Database.Database, migration: Migration, nowMs: number): void {
