@@ -18,6 +18,9 @@ export const FIRST_ID = 40_000_001;
 /** A whole second, so that expiry in whole seconds is easy to follow. */
 export const START = Date.UTC(2026, 0, 15, 9, 0, 0);
 
+/** So that a test whose answer never comes fails by its own name. */
+export const GUARD_MS = 10_000;
+
 export interface Reply {
   status: number;
   headers: Headers;
@@ -42,15 +45,21 @@ export async function startStill(t: TestContext, bot: Partial<BotOptions> = {}):
 }
 
 export async function post(url: string, parameters: unknown, signal?: AbortSignal): Promise<Reply> {
-  return read(
-    await fetch(url, {
+  const guard = new AbortController();
+  const timer = setTimeout(() => guard.abort(new Error(`No answer for ${GUARD_MS} ms.`)), GUARD_MS);
+  signal?.addEventListener("abort", () => guard.abort(signal.reason));
+  try {
+    const response = await fetch(url, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(parameters),
       redirect: "manual",
-      ...(signal && { signal }),
-    }),
-  );
+      signal: guard.signal,
+    });
+    return await read(response);
+  } finally {
+    clearTimeout(timer);
+  }
 }
 
 export async function read(response: Response): Promise<Reply> {

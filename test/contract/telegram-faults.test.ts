@@ -11,6 +11,7 @@ import { startTelegramStandIn } from "../../src/stand-ins/telegram/index.ts";
 import {
   FIRST_ID,
   failureOf,
+  GUARD_MS,
   idsOf,
   OneConnection,
   PERSON,
@@ -65,6 +66,7 @@ describe("the connection suffers", () => {
     const hanging = setup.ask("sendMessage", HELLO, client.signal);
     await setup.telegram.waitFor(() => setup.bot.sent[0]?.delivered);
     setup.telegram.advance(3_600_000);
+    await setup.ask("getMe");
     assert.equal(setup.bot.requests[0]?.end, "open");
     client.abort();
     await assert.rejects(hanging);
@@ -89,6 +91,7 @@ describe("the connection suffers", () => {
     const answer = setup.ask("sendMessage", HELLO);
     await setup.telegram.waitFor(() => setup.bot.sent[0]?.delivered);
     setup.telegram.advance(19_999);
+    await setup.ask("getMe");
     assert.deepEqual(fate(setup), { delivered: true, answered: false });
     setup.telegram.advance(1);
     assert.equal((await answer).status, 200);
@@ -117,6 +120,7 @@ describe("the connection suffers", () => {
     const answer = ask("getUpdates");
     await telegram.waitFor(() => bot.polls[0]?.status);
     telegram.advance(2000);
+    await ask("getMe");
     assert.equal(bot.polls[0]?.end, "open");
     telegram.advance(60_000);
     assert.deepEqual(idsOf(await answer), [FIRST_ID]);
@@ -129,7 +133,7 @@ describe("the connection suffers", () => {
     telegram.fault({ kind: "close-idle" });
     const { connection, socket } = await client.get("getMe");
     assert.equal(connection, "keep-alive");
-    if (!socket.closed) await once(socket, "close");
+    if (!socket.closed) await once(socket, "close", { signal: AbortSignal.timeout(GUARD_MS) });
     await client.get("getMe");
     const [first, second, third] = bot.requests.map((request) => request.connection);
     assert.equal(second, first);
@@ -293,7 +297,7 @@ describe("which call is struck", () => {
     const rival = bot.rivalPoll({ offset: 1, timeout: 30 });
     assert.equal((await daemon).status, 409);
     bot.say({ from: PERSON, text: "hello" });
-    telegram.advance(2);
+    telegram.advance(1);
     assert.equal((await rival).status, 200);
     await bot.rivalPoll({ offset: FIRST_ID + 1 });
     assert.equal(bot.pending, 0);
@@ -326,19 +330,34 @@ describe("waiting for something", () => {
 
   it("closing leaves nothing behind that keeps a process alive", async () => {
     const script = `
+      import { once } from "node:events";
       import { connect } from "node:net";
       import { startTelegramStandIn } from ${JSON.stringify(STAND_IN)};
       const telegram = await startTelegramStandIn({ bots: [{ token: "7001:x", username: "example_bot" }] });
-      const client = connect(telegram.port, "127.0.0.1").resume();
-      client.write("GET /bot7001:x/getUpdates?timeout=50 HTTP/1.1\\r\\nHost: example\\r\\n\\r\\n");
-      telegram.waitFor(() => false).catch(() => {});
-      await telegram.bot().whenWaiting();
+      const call = async (method) => {
+        const client = connect(telegram.port, "127.0.0.1").resume();
+        client.write("GET /bot7001:x/" + method + " HTTP/1.1\\r\\nHost: example\\r\\n\\r\\n");
+        await once(client, "close");
+      };
+      const bot = telegram.bot();
+      telegram.fault({ method: "getMe", kind: "delay", ms: 3_600_000 });
+      const calls = [call("getMe"), call("getUpdates?timeout=50")];
+      await bot.whenWaiting();
+      bot.setWebhook("https://example.com/hook");
+      bot.rivalPoll();
+      bot.deleteWebhook();
+      calls.push(call("getUpdates?timeout=50"));
+      await bot.whenWaiting();
+      await telegram.waitFor(() => bot.requests.length === 3);
+      const wait = telegram.waitFor(() => false).catch(() => {});
       await telegram.close();
-      console.log("closed");`;
+      await Promise.all([wait, ...calls]);
+      const left = process.getActiveResourcesInfo().filter((kind) => /Timeout|TCP/.test(kind));
+      console.log("left:", left.join());`;
     const run = promisify(execFile);
     const flags = ["--import", "tsx", "--input-type=module", "-e", script];
     const { stdout } = await run(process.execPath, flags, { timeout: 30_000 });
-    assert.equal(stdout, "closed\n");
+    assert.equal(stdout, "left: \n");
   });
 
   it("closing ends every wait", async (t) => {

@@ -25,7 +25,7 @@ describe("parameters", () => {
     for (const [name, value] of Object.entries(fields)) form.append(name, value);
     form.append("document", new Blob(["no parameter"]), "file.txt");
 
-    await fetch(`${url}?${query}`);
+    await fetch(`${url}?${query}&text=the+first+value+counts`);
     await fetch(`${url}?${query}`, { method: "POST" });
     await fetch(url, { method: "POST", body: query });
     await fetch(url, { method: "POST", body: form });

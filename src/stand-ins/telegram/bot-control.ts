@@ -94,8 +94,10 @@ export class BotControl {
    * not mention. Returns that id.
    */
   pushRaw(element: string | Buffer | ((updateId: number) => string)): number | undefined {
-    const bytesFor = (updateId: number): Buffer =>
-      Buffer.from(typeof element === "function" ? element(updateId) : element);
+    const bytesFor = (updateId: number): Buffer => {
+      const made = typeof element === "function" ? element(updateId) : element;
+      return typeof made === "string" ? Buffer.from(made) : made;
+    };
     return this.#note("raw", this.#server.queueBytes(bytesFor))?.updateId;
   }
 

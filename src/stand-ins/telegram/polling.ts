@@ -20,16 +20,15 @@ const SPIN_WINDOW_MS = 3000;
 const SPIN_TIMEOUT_S = 3;
 const BURST_WINDOW_MS = 500;
 const CONFLICT_PAUSE_MS = 3000;
-/** A burst of updates goes out together: each one waits this long for the next, all of them at most the second. */
+/** What is queued during it goes out with the update that woke the call. */
 const WAKE_DELAY_MS = 1;
-const WAKE_DELAY_MAX_MS = 2;
 
 interface WaitingCall {
   offset: number;
   limit: number;
   reply: Reply;
-  deadline: number;
-  woken: boolean;
+  /** When it is answered, with or without updates. */
+  answerAt: number;
   cancel: () => void;
 }
 
@@ -74,12 +73,8 @@ export class Polling {
   wake(): void {
     const call = this.#waiting;
     if (call === undefined) return;
-    const now = this.#timers.now();
-    if (!call.woken) {
-      call.deadline = Math.min(call.deadline, now + WAKE_DELAY_MAX_MS);
-      call.woken = true;
-    }
-    this.#answerAt(call, Math.min(now + WAKE_DELAY_MS, call.deadline));
+    const soon = this.#timers.now() + WAKE_DELAY_MS;
+    if (soon < call.answerAt) this.#answerAt(call, soon);
   }
 
   /** Ends the waiting call with a 409. */
@@ -116,13 +111,14 @@ export class Polling {
   #wait(offset: number, limit: number, timeoutS: number, reply: Reply): void {
     this.evict(CONFLICT_OTHER_POLL);
     const deadline = this.#timers.now() + timeoutS * 1000;
-    const call: WaitingCall = { offset, limit, reply, deadline, woken: false, cancel: () => {} };
+    const call: WaitingCall = { offset, limit, reply, answerAt: deadline, cancel: () => {} };
     this.#waiting = call;
     this.#answerAt(call, deadline);
   }
 
   #answerAt(call: WaitingCall, time: number): void {
     call.cancel();
+    call.answerAt = time;
     call.cancel = this.#timers.after(time - this.#timers.now(), () => {
       this.#leave();
       this.#answer(call);

@@ -172,9 +172,13 @@ export class UpdateQueue {
   #confirmBelow(offset: number): void {
     for (const { entry } of this.#held.values()) {
       if (entry.updateId >= offset) break;
-      if (this.#isExpired(entry)) this.#remove(entry, "expired");
-      else this.#remove(entry, entry.timesFetched > 0 ? "confirmed" : "swallowed");
+      this.#remove(entry, this.#fateWhenPassed(entry));
     }
+  }
+
+  #fateWhenPassed(entry: QueuedUpdate): Fate {
+    if (entry.timesFetched > 0) return "confirmed";
+    return this.#isExpired(entry) ? "expired" : "swallowed";
   }
 
   #dropExpired(): void {
