@@ -1,6 +1,6 @@
 /**
- * The stand-in keeps the rules of the real server's update queue: the fidelity list of reference/telegram-bot-api.md §11,
- * in its order. P1 and P2 rest on them, so everything that is tested against the stand-in rests on this file.
+ * The stand-in keeps the rules of the real server's update queue, as they stand in the server's source. P1 and P2 rest on
+ * them, so everything that is tested against the stand-in rests on this file.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,6 +1,8 @@
 /**
- * Answers as the Bot API server words and encodes them (reference §5, §7): JSON in which every character outside ASCII is
- * escaped, `ok` first, and an HTTP status that repeats `error_code`.
+ * Answers as the Bot API server words and encodes them: JSON in which every character outside ASCII is escaped, `ok`
+ * first, and an HTTP status that repeats `error_code`.
+ *
+ * Source: tdlib/telegram-bot-api, Query.h and Query.cpp; tdlib/td, JsonBuilder.cpp.
  */
 
 export interface Answer {

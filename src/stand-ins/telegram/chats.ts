@@ -1,6 +1,6 @@
 /**
- * What the bot says in its chats, and the taps that it answers (reference §7 and §8). A message is in the chat as soon as
- * it was accepted here; whether the bot ever learns of it is another matter.
+ * What the bot says in its chats, and the taps that it answers. A message is in the chat as soon as it was accepted here;
+ * whether the bot ever learns of it is another matter.
  */
 import { type Answer, failed, succeeded } from "./answers.ts";
 import type { Timers } from "./clock.ts";

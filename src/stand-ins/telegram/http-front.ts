@@ -1,6 +1,8 @@
 /**
- * The HTTP side of the stand-in (reference §7): reads a call from a request, has its bot run it, and sends the answer, or
- * what a fault makes of it.
+ * The HTTP side of the stand-in: reads a call from a request, has its bot run it, and sends the answer, or what a fault
+ * makes of it.
+ *
+ * Source: tdlib/telegram-bot-api, HttpConnection.cpp; tdlib/td, HttpReader.cpp.
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";

@@ -1,6 +1,6 @@
 /**
- * A stand-in for the Telegram Bot API on 127.0.0.1, for the demo, the drill and tests: the server's own queue rules
- * (reference/telegram-bot-api.md), and faults on request. It runs in the process of whoever starts it.
+ * A stand-in for the Telegram Bot API on 127.0.0.1, for the demo, the drill and tests: the rules of the server's own queue,
+ * and faults on request. It runs in the process of whoever starts it.
  */
 
 import { type BotOptions, BotServer } from "./bot.ts";

@@ -1,6 +1,6 @@
 /**
- * The parameters of one call, from wherever the client put them: query, URL-encoded form, multipart form or a JSON object
- * (reference §7). To the server each one is a text; it rejects none of them but makes of it what it can.
+ * The parameters of one call, from wherever the client put them: query, URL-encoded form, multipart form or a JSON
+ * object. To the server each one is a text; it rejects none of them but makes of it what it can.
  */
 
 export type Parameters = Readonly<Record<string, string>>;

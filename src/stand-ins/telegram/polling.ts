@@ -1,6 +1,9 @@
 /**
- * getUpdates (reference §2 and §3): one waiting call per bot, the rules against spinning, and who gets which 409. Times are
- * the server's own and not adjustable; tests move the clock.
+ * getUpdates: one waiting call per bot, the rules against spinning, and who gets which 409. Times are the server's own and
+ * not adjustable; tests move the clock.
+ *
+ * Source: tdlib/telegram-bot-api, Client.cpp: process_get_updates_query, do_get_updates, abort_long_poll,
+ * fail_query_conflict.
  */
 import { type Answer, failed, type Reply, succeededWith } from "./answers.ts";
 import type { Timers } from "./clock.ts";

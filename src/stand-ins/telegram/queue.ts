@@ -1,8 +1,10 @@
 /**
- * The update queue of one bot (reference §1 and §2): ids that count up by one, expiry, confirmation by offset, and what one
- * page holds. It does not wait and does not answer; `polling.ts` does.
+ * The update queue of one bot: ids that count up by one, expiry, confirmation by offset, and what one page holds. It does
+ * not wait and does not answer; `polling.ts` does.
  *
  * It also remembers every update it ever held and what became of it, so that a test can compare that with an inbox.
+ *
+ * Source: tdlib/td, TQueue.cpp; tdlib/telegram-bot-api, Client.cpp: do_get_updates and JsonUpdates.
  */
 
 const MAX_UPDATES = 100_000;

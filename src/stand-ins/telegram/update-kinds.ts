@@ -1,5 +1,7 @@
 /**
- * The kinds of update: which of them a bot gets (reference §4) and how long the server keeps one that nobody fetches (§1).
+ * The kinds of update: which of them a bot gets, and how long the server keeps one that nobody fetches.
+ *
+ * Source: tdlib/telegram-bot-api, Client.cpp: get_allowed_update_types and the callers of add_update.
  */
 
 /** What a server of Bot API 10.0 knows. Later kinds reach a bot only while its list is the default one. */

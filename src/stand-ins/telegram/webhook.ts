@@ -1,6 +1,8 @@
 /**
- * The webhook of one bot (reference §6), as far as a poller meets it: while one is set, getUpdates is refused, and updates
- * pile up in the queue. The stand-in delivers to no webhook.
+ * The webhook of one bot, as far as a poller meets it: while one is set, getUpdates is refused, and updates pile up in the
+ * queue. The stand-in delivers to no webhook.
+ *
+ * Source: tdlib/telegram-bot-api, Client.cpp: process_set_webhook_query; WebhookActor.cpp.
  */
 import { failed, type Reply, succeeded, tooManyRequests } from "./answers.ts";
 import type { Timers } from "./clock.ts";
