@@ -111,8 +111,15 @@ export function parseUpdate(element: unknown): ParsedUpdate {
   if (fields[TAP_KIND] !== undefined) {
     return { updateId, content: { kind: TAP_KIND, from: parse(tapSchema, fields[TAP_KIND], TAP_KIND).from } };
   }
-  const name = Object.keys(fields).find((key) => key !== "update_id") ?? "empty";
-  return { updateId, content: { kind: "unknown", name } };
+  return { updateId, content: { kind: "unknown", name: kindOf(element) } };
+}
+
+/** The kind of an element, also of one that can't be parsed. */
+export function kindOf(element: unknown): string {
+  if (typeof element !== "object" || element === null || Array.isArray(element)) return "malformed";
+  const kinds = Object.keys(element).filter((key) => key !== "update_id");
+  const known = [...MESSAGE_KINDS, MEMBER_KIND, TAP_KIND].find((kind) => kinds.includes(kind));
+  return known ?? kinds[0] ?? "empty";
 }
 
 function parse<Schema extends z.ZodType>(schema: Schema, value: unknown, kind: string): z.infer<Schema> {

@@ -8,16 +8,18 @@ import { asBotId, asEventKey, type BotId, type EventKey, eventKey } from "../dom
 import type { Plan } from "../domain/operation.ts";
 import type { Accepted, AcceptedUpdate, BotRow, Decide, IntakeStore } from "../domain/store.ts";
 import {
+  kindOf,
   MalformedUpdateError,
   type ParsedUpdate,
   parseUpdate,
+  senderOf,
   updateIdOf,
   updateKind,
 } from "../domain/update.ts";
 import { alertBook } from "./alerts.ts";
 import { isStorageTrouble } from "./database.ts";
 import { planWriter } from "./plan.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 
 const botRow = z
   .object({
@@ -70,19 +72,20 @@ export function intakeStore(context: StoreContext): IntakeStore {
   const quarantined = reader(
     db,
     storedUpdate,
-    "SELECT * FROM updates WHERE state = 'quarantined' ORDER BY received_at_ms",
+    "SELECT * FROM updates WHERE state = 'quarantined' ORDER BY received_at_ms, rowid",
   );
   const countAgain = db.prepare("UPDATE updates SET redelivered = redelivered + 1 WHERE event_key = ?");
   const insertUpdate = db.prepare(
     `INSERT INTO updates (event_key, bot_id, update_id, kind, chat_id, user_id, state, reason, received_at_ms, body)
      VALUES (@eventKey, @botId, @updateId, @kind, @chatId, @userId, @state, @reason, @receivedAtMs, @body)
-     ON CONFLICT (event_key) DO UPDATE SET kind = @kind, chat_id = @chatId, user_id = @userId, state = @state, reason = @reason`,
+     ON CONFLICT (event_key) DO UPDATE SET kind = @kind, chat_id = coalesce(@chatId, chat_id),
+       user_id = coalesce(@userId, user_id), state = @state, reason = @reason, body = @body`,
   );
   const moveOffset = db.prepare("UPDATE bots SET next_offset = ? WHERE bot_id = ?");
 
   function write(update: Incoming, verdict: Verdict): void {
     // The body of an ignored business message is not kept: the owner's private chats are not ours to keep.
-    const keepBody = !(verdict.state === "ignored" && verdict.kind.endsWith("business_message"));
+    const keepBody = !(verdict.state === "ignored" && verdict.kind.includes("business_message"));
     const { json, ...columns } = update;
     insertUpdate.run({ ...columns, ...verdict, body: keepBody ? json : null });
   }
@@ -110,7 +113,8 @@ export function intakeStore(context: StoreContext): IntakeStore {
       // A full disk or a busy file is nobody's fault: the whole page fails and comes again.
       if (isStorageTrouble(error) || !db.inTransaction) throw error;
       const reason = quarantineReason(error);
-      write(update, { state: "quarantined", reason, kind: "malformed", chatId: null, userId: null });
+      const kind = kindOf(JSON.parse(update.json));
+      write(update, { state: "quarantined", reason, kind, chatId: null, userId: null });
       alerts.raise(
         "quarantined",
         update.eventKey,
@@ -132,7 +136,7 @@ export function intakeStore(context: StoreContext): IntakeStore {
   }
 
   return {
-    bot: async () => theBot.get() ?? null,
+    bot: async () => look("read the bot", () => theBot.get() ?? null),
 
     bindBot: async (botId, username, nowMs) =>
       transact(db, "bind the database to its bot", () => {
@@ -147,6 +151,8 @@ export function intakeStore(context: StoreContext): IntakeStore {
 
     accept: async (page, decide) => {
       const accepted = transact(db, "store a page of updates", () => {
+        const { changes } = moveOffset.run(page.nextOffset, page.botId);
+        assert(changes === 1, "a page was accepted for a bot that the database is not bound to");
         const updates: AcceptedUpdate[] = [];
         let duplicates = 0;
         for (const element of page.elements) {
@@ -167,8 +173,6 @@ export function intakeStore(context: StoreContext): IntakeStore {
           };
           updates.push(acceptOne(update, decide, page.receivedAtMs));
         }
-        const { changes } = moveOffset.run(page.nextOffset, page.botId);
-        assert(changes === 1, "a page was accepted for a bot that the database is not bound to");
         crash("accept.before_commit");
         return summarise(updates, duplicates);
       });
@@ -217,7 +221,8 @@ function verdictOf(update: ParsedUpdate, plan: Plan): Verdict {
     reason: plan.reason,
     kind: updateKind(update),
     chatId: message?.chat.id ?? (content.kind === "my_chat_member" ? content.chatId : null),
-    userId: message?.from?.id ?? ("from" in content ? content.from.id : null),
+    userId:
+      message === null ? ("from" in content ? content.from.id : null) : (senderOf(message)?.userId ?? null),
   };
 }
 

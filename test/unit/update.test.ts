@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { asBotId } from "../../src/domain/ids.ts";
 import {
   commandOf,
+  kindOf,
   MalformedUpdateError,
   messageRef,
   parseUpdate,
@@ -126,6 +127,16 @@ describe("parsing an update", () => {
         },
       ),
     );
+  });
+});
+
+describe("the kind of an element", () => {
+  it("is told also of one that can't be parsed", () => {
+    assert.equal(kindOf({ update_id: 1, message: 17 }), "message");
+    assert.equal(kindOf({ brand_new: {}, business_message: {}, update_id: 1 }), "business_message");
+    assert.equal(kindOf({ update_id: 1, brand_new: {} }), "brand_new");
+    assert.equal(kindOf({ update_id: 1 }), "empty");
+    for (const element of [null, 17, "x", []]) assert.equal(kindOf(element), "malformed");
   });
 });
 
