@@ -53,7 +53,7 @@ export function messageFrom(words: Words, messageId: number, nowS: number): Mess
   const { from, chat, date, text, ...fields } = words;
   return {
     message_id: messageId,
-    from: { id: from.id, is_bot: false, ...from },
+    from: user(from),
     chat: chat ?? privateChat(from),
     date: date ?? nowS,
     ...(text !== undefined && { text, ...commandEntity(text) }),
@@ -71,7 +71,7 @@ export function callbackQueryFrom(tap: Tap, serial: number): Record<string, unkn
   return {
     // A 64-bit number in a string, too large for a JavaScript number: who converts it, breaks it.
     id: String(4_611_686_018_427_387_904n + BigInt(serial)),
-    from: { id: from.id, is_bot: false, ...from },
+    from: user(from),
     message:
       typeof message === "number" ? { message_id: message, chat: privateChat(from), date: 0 } : message,
     chat_instance: String(-7_205_759_403_792_793_600n - BigInt(from.id)),
@@ -96,4 +96,8 @@ function commandEntity(text: string): { entities?: unknown[] } {
   return command === undefined
     ? {}
     : { entities: [{ offset: 0, length: command.length, type: "bot_command" }] };
+}
+
+function user({ id, ...names }: Person): Record<string, unknown> {
+  return { id, is_bot: false, ...names };
 }
