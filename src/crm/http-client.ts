@@ -6,7 +6,8 @@
  * Source: undici calls a handler's `onRequestStart` on an established connection (after DNS, TCP, TLS and a proxy's
  * CONNECT), right before it writes the first byte. Without that call nothing has left, whatever the error says.
  */
-import { Agent, buildConnector, type Dispatcher, ProxyAgent, Socks5ProxyAgent } from "undici";
+import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent, Socks5ProxyAgent } from "undici";
+import { assert } from "../domain/errors.ts";
 
 export interface HttpRequest {
   method: string;
@@ -76,7 +77,29 @@ function createDispatcher({ timeoutMs, proxy }: HttpClientOptions): Dispatcher {
   if (proxy.startsWith("socks")) {
     return new Socks5ProxyAgent(proxy, { ...pool, connect: buildConnector(connect) });
   }
-  return new ProxyAgent({ ...pool, uri: proxy, proxyTls: connect, requestTls: connect });
+  return new ProxyAgent({
+    ...pool,
+    uri: proxy,
+    proxyTls: connect,
+    requestTls: connect,
+    clientFactory: (origin, options) => new ProxyPool(origin, options),
+  });
+}
+
+/**
+ * undici takes a socket error in CONNECT for one of a connection that it had, and connects again without end or
+ * pause, even when nobody waits any more. Under another error it gives up at once.
+ */
+class ProxyPool extends Pool {
+  override connect(
+    options: Parameters<Pool["connect"]>[0],
+    callback?: Parameters<Pool["connect"]>[1],
+  ): Promise<Dispatcher.ConnectData> {
+    assert(callback === undefined, "undici's ProxyAgent waits for the promise");
+    return super.connect(options).catch((cause: unknown) => {
+      throw new Error("the proxy made no connection", { cause });
+    });
+  }
 }
 
 function exchange(

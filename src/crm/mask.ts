@@ -23,16 +23,10 @@ const PHONE_DIGITS = 7;
 
 export function maskedDetail(said: string, known: KnownValues): string {
   let text = readable(said.slice(0, WINDOW_CHARS));
-  for (const secret of longestFirst(known.secrets)) {
-    text = maskWhole(text, secret, "[secret]");
-    text = maskPieces(text, secret, SECRET_PIECE_CHARS, "[secret]");
-  }
-  for (const message of longestFirst(known.texts)) {
-    text = maskWhole(text, message, "[text]");
-    text = maskPieces(text, message, TEXT_PIECE_CHARS, "[text]");
-  }
+  text = maskPieces(text, known.secrets, SECRET_PIECE_CHARS, "[secret]");
+  text = maskPieces(text, known.texts, TEXT_PIECE_CHARS, "[text]");
   for (const phone of known.phones) text = maskPhone(text, phone);
-  for (const name of longestFirst(known.names)) text = maskWhole(text, name, "[name]");
+  text = maskWhole(text, known.names, "[name]");
   return Array.from(text).slice(0, DETAIL_CHARS).join("");
 }
 
@@ -46,42 +40,51 @@ function readable(text: string): string {
 }
 
 /** Two characters can be a whole name (王伟); one would blacken every word that holds the letter. */
-function maskWhole(text: string, value: string, mask: string): string {
-  const plain = readable(value).trim();
-  if (plain.length < 2) return text;
-  const pattern = new RegExp(`(?<![\\p{L}\\p{N}])${escapeForPattern(plain)}(?![\\p{L}\\p{N}])`, "giu");
-  return text.replace(pattern, mask);
+function maskWhole(text: string, values: readonly string[], mask: string): string {
+  const patterns = values
+    .map((value) => readable(value).trim())
+    .filter((value) => value.length >= 2 && value.length <= text.length)
+    .sort((a, b) => b.length - a.length)
+    .map(escapeForPattern);
+  if (patterns.length === 0) return text;
+  const whole = new RegExp(`(?<![\\p{L}\\p{N}])(?:${patterns.join("|")})(?![\\p{L}\\p{N}])`, "giu");
+  return text.replace(whole, mask);
 }
 
-/** Masks every run of at least `least` characters that also stands in the value. */
-function maskPieces(text: string, value: string, least: number, mask: string): string {
-  const whole = readable(value);
-  if (whole.length < least) return text;
-  let result = "";
-  let start = 0;
-  while (start < text.length) {
-    let end = start + least;
-    if (end > text.length || !whole.includes(text.slice(start, end))) {
-      result += text[start];
-      start += 1;
-      continue;
-    }
-    while (end < text.length && whole.includes(text.slice(start, end + 1))) end += 1;
-    result += mask;
-    start = end;
+/**
+ * Masks every run of at least `least` characters that also stands in one of the values; shorter values only as a
+ * whole. Each run is looked for once, so a long text costs one pass over it.
+ */
+function maskPieces(text: string, values: readonly string[], least: number, mask: string): string {
+  const runs = new Map<string, number[]>();
+  for (let start = 0; start + least <= text.length; start += 1) {
+    const run = text.slice(start, start + least);
+    const starts = runs.get(run);
+    if (starts === undefined) runs.set(run, [start]);
+    else starts.push(start);
   }
-  return result;
+  const known = new Uint8Array(text.length);
+  for (const value of values.map(readable)) {
+    for (let start = 0; start + least <= value.length; start += 1) {
+      const run = value.slice(start, start + least);
+      for (const at of runs.get(run) ?? []) known.fill(1, at, at + least);
+      runs.delete(run);
+    }
+  }
+  let masked = "";
+  for (let at = 0; at < text.length; at += 1) {
+    if (known[at] === 0) masked += text[at];
+    else if (known[at - 1] !== 1) masked += mask;
+  }
+  const short = values.filter((value) => value.length < least);
+  return maskWhole(masked, short, mask);
 }
 
 function maskPhone(text: string, phone: string): string {
   const digits = phone.replace(/\D/g, "");
-  if (digits.length < PHONE_DIGITS) return maskWhole(text, phone, "[phone]");
+  if (digits.length < PHONE_DIGITS) return maskWhole(text, [phone], "[phone]");
   const tail = digits.slice(-PHONE_DIGITS).split("").join("[\\s().-]{0,2}");
   return text.replace(new RegExp(`\\+?(?:\\d[\\s().-]{0,2}){0,8}${tail}`, "g"), "[phone]");
-}
-
-function longestFirst(values: readonly string[]): string[] {
-  return [...values].sort((a, b) => b.length - a.length);
 }
 
 function escapeForPattern(text: string): string {

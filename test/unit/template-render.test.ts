@@ -356,14 +356,19 @@ describe("URLs and headers", () => {
       headers: {
         Authorization: "Bearer {{ secrets.token }}",
         "X-Source": "all",
+        "X-Off": "on",
         "X-Link": "{{ message.link }}",
       },
-      steps: { lead: step({ headers: { "x-source": "lead", "Idempotency-Key": "{{ operation.key }}" } }) },
+      steps: {
+        lead: step({
+          headers: { "x-source": "lead", "x-off": "", "Idempotency-Key": "{{ operation.key }}" },
+        }),
+      },
     });
     assert.equal(headers.authorization, `Bearer ${TOKEN}`);
     assert.equal(headers["x-source"], "lead");
     assert.equal(headers["idempotency-key"], context().operation.key);
-    assert.ok(!("x-link" in headers));
+    assert.ok(!("x-link" in headers) && !("x-off" in headers));
   });
 
   it("a header can't be split or broken by what a customer wrote", () => {
