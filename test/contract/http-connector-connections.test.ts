@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { type AddressInfo, createServer, type Socket } from "node:net";
 import { afterEach, describe, it } from "node:test";
-import { type connector, context, find, noteStep, send, step } from "./http-connector-settings.ts";
+import { connector, context, find, noteStep, send, step } from "./http-connector-settings.ts";
 
 const OK = 'HTTP/1.1 201 Created\r\nContent-Type: application/json\r\nContent-Length: 12\r\n\r\n{"id":"L-1"}';
 
