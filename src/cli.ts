@@ -9,7 +9,6 @@ import { jobsCommand } from "./commands/jobs.ts";
 import { leadsCommand } from "./commands/leads.ts";
 import { parse } from "./commands/parse.ts";
 import { reconcileListCommand } from "./commands/reconcile-list.ts";
-import { retryUpdateCommand } from "./commands/retry-update.ts";
 import { statusCommand } from "./commands/status.ts";
 import { makeTerminal } from "./commands/terminal.ts";
 import { traceCommand } from "./commands/trace.ts";
@@ -39,7 +38,7 @@ async function carryOut(invocation: Invocation, context: Context): Promise<ExitC
     case "print":
       context.terminal[invocation.exitCode === EXIT.ok ? "out" : "err"](invocation.text.trimEnd());
       return invocation.exitCode;
-    // Each joins with its file, as one line. They load much that the others don't need, hence the late import:
+    // A late import for what loads much that the others don't need.
     case "run":
       return (await import("./commands/run.ts")).runCommand(invocation.options, context);
     case "demo":
@@ -59,7 +58,7 @@ async function carryOut(invocation: Invocation, context: Context): Promise<ExitC
     case "decide":
       return decideCommand(invocation.options, context);
     case "retry update":
-      return retryUpdateCommand(invocation.options, context);
+      return (await import("./commands/retry-update.ts")).retryUpdateCommand(invocation.options, context);
     case "pause":
       return pauseCommand(invocation.options, context);
     case "resume":

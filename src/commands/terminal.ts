@@ -2,6 +2,7 @@
  * Where commands print and ask. Keeps P5 at the last place where it can be kept: known secrets, whatever looks like a
  * bot token or a phone number, and control characters (a CRM's answer may hold them) never reach a screen.
  */
+import { once } from "node:events";
 import { createInterface } from "node:readline/promises";
 import { styleText } from "node:util";
 import { redactor } from "../operator/log.ts";
@@ -52,13 +53,16 @@ export function makeTerminal(streams: Streams, env: NodeJS.ProcessEnv): Terminal
   return {
     out: printer(stdout),
     err: printer(stderr),
-    // The stream is judged above: Node's own check came after 20.12.
-    style: (format, text) => (coloured ? styleText(format, text) : text),
+    // The stream is judged above, since Node would judge the process's own.
+    style: (format, text) => (coloured ? styleText(format, text, { validateStream: false }) : text),
     confirm: async (question) => {
       if (stdin.isTTY !== true || stderr.isTTY !== true) return null;
       const lines = createInterface({ input: stdin, output: stderr });
       try {
-        return /^\s*y(es)?\s*$/i.test(await lines.question(`${question} [y/N] `));
+        // Ctrl-C and the end of the input close it without an answer, which is none of the kind "yes".
+        const closed = once(lines, "close").then(() => "");
+        const answer = await Promise.race([lines.question(`${question} [y/N] `), closed]);
+        return /^\s*y(es)?\s*$/i.test(answer);
       } finally {
         lines.close();
       }
