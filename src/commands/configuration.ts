@@ -1,6 +1,6 @@
 /** Reads the configuration for a command, templates checked too, so that every mistake comes out at once. */
 import type { AppSettings } from "../app.ts";
-import { type Config, httpSettings, loadConfig, resolveConfig } from "../config/index.ts";
+import { type Config, httpDestinations, loadConfig, resolveConfig } from "../config/index.ts";
 import { checkTemplates } from "../crm/connectors.ts";
 import type { ConfigProblem } from "../domain/errors.ts";
 import type { Context } from "./context.ts";
@@ -22,7 +22,5 @@ export function settingsFor(
 }
 
 function templateProblems(config: Config): ConfigProblem[] {
-  return config.destinations.flatMap(({ name, config: destination }) =>
-    destination.kind === "http" ? checkTemplates(httpSettings(name, destination, null)) : [],
-  );
+  return httpDestinations(config).flatMap(({ settings }) => checkTemplates(settings));
 }

@@ -4,8 +4,7 @@
  * refuses a file that is not as this version knows it, and only `run` brings it forward, with the lock held.
  */
 import { userInfo } from "node:os";
-import { actionSettings, type Config, loadConfig } from "../config/index.ts";
-import { asDestinationKey } from "../domain/ids.ts";
+import { actionSettings, type Config, destinationKeys, loadConfig } from "../config/index.ts";
 import type { Clock } from "../domain/ports.ts";
 import type { IntakeSettings } from "../domain/settings.ts";
 import type { Operator } from "../domain/store.ts";
@@ -87,9 +86,6 @@ export function configuredActions(
   const config = configuration(options, context);
   return {
     actions: actionSettings(config),
-    destinations: config.destinations.map(({ key, config: { kind } }) => ({
-      key: asDestinationKey(key),
-      kind,
-    })),
+    destinations: destinationKeys(config),
   };
 }

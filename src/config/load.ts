@@ -1,207 +1,125 @@
 /**
- * Finds and reads the configuration and checks all of it, so that every mistake comes out at once, with exit code 78,
- * before anything is started. Secrets stay references in here; `resolve.ts` fetches their values for those who need them.
+ * Finds the configuration, reads it and checks it whole: every problem is told at once, whatever kind it is of. Owns
+ * the order of the checks; what they are stands in `schema.ts`, `rules.ts` and in what the caller adds.
  */
-import { existsSync, readFileSync } from "node:fs";
-import { dirname, isAbsolute, resolve } from "node:path";
-import { parseEnv } from "node:util";
+import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { parse, TomlError } from "smol-toml";
-import { z } from "zod";
 import { ConfigError, type ConfigProblem } from "../domain/errors.ts";
-import { maskedValue, problemsOf, suggestion } from "./problems.ts";
-import { actionProblems, destinationProblems } from "./rules.ts";
-import {
-  type ActionConfig,
-  action,
-  type FileConfig,
-  fileSchema,
-  type HttpDestinationConfig,
-  httpDestination,
-  KNOWN_LATER,
-  ledgerDestination,
-} from "./schema.ts";
-import type { SecretSource } from "./secrets.ts";
+import { type Config, makeConfig } from "./config.ts";
+import { mended } from "./mend.ts";
+import { actionRules, destinationNameRules } from "./name-rules.ts";
+import { problemsOf } from "./problems.ts";
+import { followReferences } from "./references.ts";
+import { destinationRules, type Finding } from "./rules.ts";
+import { type Document, document } from "./schema.ts";
+import { literalProblems } from "./secrets.ts";
+import { errorCode, openSources, type Sources } from "./sources.ts";
+import { isTree, type Tree } from "./tree.ts";
 
 export interface LoadOptions {
-  /** From `--config`. */
+  /** `--config`; without it LEADONCE_CONFIG, else `service.conf` in the working directory, else no file at all. */
   path?: string | undefined;
   env: Readonly<Record<string, string | undefined>>;
   cwd: string;
-  /** Further checks, so that their problems come out together with the others. */
+  /** Further checks, such as that of templates; each problem names its path as in the file. */
   checks?: readonly ((config: Config) => ConfigProblem[])[];
 }
 
-export interface Destination {
-  name: string;
-  /** What the database calls it. */
-  key: string;
-  config: HttpDestinationConfig | { kind: "ledger" };
-}
-
-export interface Config {
-  /** Null: there is no file, the token alone is the configuration. */
-  path: string | null;
-  file: FileConfig;
-  /** Absolute. */
-  databasePath: string;
-  destinations: readonly Destination[];
-  actions: readonly ActionConfig[];
-  /** Where `env:` and `file:` references are looked up. */
-  secretSource: SecretSource;
-}
-
-const DEFAULT_FILE = "service.conf";
-
-/** @throws ConfigError with every problem */
+/** @throws ConfigError */
 export function loadConfig({ path, env, cwd, checks = [] }: LoadOptions): Config {
-  const file = findFile(path ?? env.LEADONCE_CONFIG, cwd);
+  const { file, written } = read(path ?? env.LEADONCE_CONFIG, cwd);
   const folder = file === null ? cwd : dirname(file);
-  const secretSource = { env: { ...dotEnv(folder), ...definedOnly(env) }, folder };
-  if (file === null && (secretSource.env.TELEGRAM_BOT_TOKEN ?? "") === "") throw nothingConfigured();
-
-  const { config, problems } = read(file, file === null ? {} : parseToml(file), folder, secretSource);
-  const all = [...problems, ...(config === null ? [] : checks.flatMap((check) => check(config)))];
-  if (config === null || all.length > 0) {
-    const count = all.length === 1 ? "one problem" : `${all.length} problems`;
-    throw new ConfigError(
-      `${file ?? "the configuration"} has ${count}:`,
-      all,
-      "Nothing was started. Mend the file and run the same command again.",
-    );
+  const sources = openSources(env, folder);
+  const told = new Told();
+  const valid = validate(written, sources, told);
+  if (valid !== null) {
+    const config = makeConfig(valid, file, folder);
+    told.add(findings(valid, Object.keys(isTree(written.crm) ? written.crm : {})));
+    told.add([...literalProblems(config), ...checks.flatMap((check) => check(config))]);
+    if (told.problems.length === 0) return config;
   }
-  return config;
+  const count = told.problems.length === 1 ? "a problem" : `${told.problems.length} problems`;
+  throw new ConfigError(`${file ?? "the configuration"} has ${count}; nothing was started`, told.problems);
 }
 
-function findFile(asked: string | undefined, cwd: string): string | null {
-  const file = resolve(cwd, asked ?? DEFAULT_FILE);
-  if (existsSync(file)) return file;
-  if (asked === undefined) return null;
-  throw new ConfigError(
-    `there is no configuration file at ${file}`,
-    [],
-    "Check --config or LEADONCE_CONFIG; service.example.conf shows what one looks like.",
-  );
-}
-
-function nothingConfigured(): ConfigError {
-  return new ConfigError(
-    "leadonce needs a bot to listen to.",
-    [],
-    [
-      "  1. In Telegram, write /newbot to @BotFather. It gives you a token.",
-      "  2. Start again with it:   TELEGRAM_BOT_TOKEN=123456:ABC… npm start",
-      "     Leads then go to the built-in ledger. For a CRM, copy service.example.conf to service.conf.",
-      "Just looking? See it work without signing up for anything:   npm run demo",
-    ].join("\n"),
-  );
-}
-
-/** A `.env` beside the configuration; the real environment wins. */
-function dotEnv(folder: string): Record<string, string | undefined> {
-  const file = resolve(folder, ".env");
-  return existsSync(file) ? parseEnv(readFileSync(file, "utf8")) : {};
-}
-
-function definedOnly(env: LoadOptions["env"]): Record<string, string> {
-  return Object.fromEntries(
-    Object.entries(env).flatMap(([name, value]) => (value === undefined ? [] : [[name, value]])),
-  );
-}
-
-function parseToml(file: string): unknown {
+function read(asked: string | undefined, cwd: string): { file: string | null; written: Tree } {
+  // An empty LEADONCE_CONFIG is what a shell makes of one that is not set.
+  const wanted = asked === "" ? undefined : asked;
+  const file = resolve(cwd, wanted ?? "service.conf");
+  let text: string;
   try {
-    return parse(readFileSync(file, "utf8"));
+    text = readFileSync(file, "utf8").replace(/^\uFEFF/, "");
   } catch (error) {
-    if (error instanceof TomlError) {
-      // Its message quotes the line, which may hold a secret.
-      throw new ConfigError(
-        `${file} is not valid TOML: line ${error.line}, column ${error.column}`,
-        [],
-        "Texts need quotes, and each [table] may stand once.",
-      );
+    const code = errorCode(error);
+    if (code === "ENOENT" && wanted === undefined) return { file: null, written: {} };
+    if (code === "ENOENT") {
+      const hint = "Look at --config and LEADONCE_CONFIG, or start from service.example.conf.";
+      throw new ConfigError(`there is no configuration file ${file}`, [], hint);
     }
-    throw new ConfigError(`${file} can't be read`, [], "Check that the file's rights let you read it.");
+    throw new ConfigError(`the configuration ${file} can't be read (${code})`);
+  }
+  return { file, written: parseToml(text, file) };
+}
+
+/** The library quotes the lines around an error, and one of them may hold a secret (P5): only the place is passed on. */
+function parseToml(text: string, file: string): Tree {
+  try {
+    return parse(text, { unsafeKeyBehaviour: "throw" });
+  } catch (error) {
+    if (!(error instanceof TomlError)) throw error;
+    const [message = ""] = error.message.replace("Invalid TOML document: ", "").split("\n");
+    const place = `line ${error.line}, column ${error.column}`;
+    const hint = 'a text stands in quotes: path = "data/leadonce.db"';
+    const problem = { path: place, value: null, message, hint };
+    throw new ConfigError(`${file} is not written in TOML as it should be; nothing was started`, [problem]);
   }
 }
 
-function read(
-  path: string | null,
-  toml: unknown,
-  folder: string,
-  secretSource: SecretSource,
-): { config: Config | null; problems: ConfigProblem[] } {
-  const parsed = fileSchema.safeParse(toml);
-  const crm =
-    z.looseObject({ crm: z.record(z.string(), z.unknown()).optional() }).safeParse(toml).data?.crm ?? {};
-  const read = Object.entries(crm).map(([name, value]) => readDestination(name, value));
-  const problems = [
-    ...(parsed.success ? [] : problemsOf(parsed.error, "", toml, fileSchema)),
-    ...read.flatMap((result) => result.problems),
-  ];
-  if (!parsed.success) return { config: null, problems };
-  const file = parsed.data;
-  const destinations = withLedger(
-    read.flatMap(({ destination }) => (destination === null ? [] : [destination])),
-  );
-  const actions = file.actions.length > 0 ? file.actions : [action.parse({})];
-  problems.push(
-    ...actionProblems(actions, [...new Set([...Object.keys(crm), "ledger"])]),
-    ...keyProblems(destinations),
-  );
-  if (problems.length > 0) return { config: null, problems };
-  const databasePath = isAbsolute(file.storage.path) ? file.storage.path : resolve(folder, file.storage.path);
-  return { config: { path, file, databasePath, destinations, actions, secretSource }, problems };
-}
+/** Far more rounds than faults can lie under one another. */
+const ROUNDS_MAX = 50;
 
-function readDestination(
-  name: string,
-  value: unknown,
-): { destination: Destination | null; problems: ConfigProblem[] } {
-  const root = `crm.${name}`;
-  const kind = z.looseObject({ kind: z.unknown() }).safeParse(value).data?.kind;
-  if (kind !== "http" && kind !== "ledger") {
-    return { destination: null, problems: [kindProblem(root, kind)] };
+/** @returns what is right in the tree, for further checks; null where nothing can be made of it */
+function validate(written: Tree, sources: Sources, told: Told): Document | null {
+  let current = written;
+  for (let round = 0; round < ROUNDS_MAX; round += 1) {
+    const { tree, problems } = followReferences(current, sources);
+    told.add(problems);
+    const result = document.safeParse(tree);
+    if (result.success) return result.data;
+    told.addUnlessBelow(problemsOf(result.error.issues, current));
+    current = mended(current, result.error.issues);
   }
-  const schema = kind === "http" ? httpDestination : ledgerDestination;
-  const parsed = schema.safeParse(value);
-  if (!parsed.success) return { destination: null, problems: problemsOf(parsed.error, root, value, schema) };
-  const config = parsed.data;
-  const destination = { name, key: config.key ?? name, config };
-  return { destination, problems: config.kind === "http" ? destinationProblems(name, config) : [] };
+  return null;
 }
 
-function kindProblem(root: string, kind: unknown): ConfigProblem {
-  const path = `${root}.kind`;
-  if (kind === undefined)
-    return { path, value: null, message: "is missing", hint: 'Write kind = "http" (or "ledger").' };
-  const later = typeof kind === "string" && KNOWN_LATER.includes(kind);
-  return {
-    path,
-    value: maskedValue(path, kind),
-    message: later ? `not built yet: the connector for ${String(kind)}` : "is no kind that leadonce knows",
-    hint: later
-      ? 'Describe its API with kind = "http"; the README shows how.'
-      : suggestion(String(kind), ["http", "ledger"]),
-  };
-}
-
-/** The destination `ledger` always exists. */
-function withLedger(destinations: Destination[]): Destination[] {
-  if (destinations.some(({ name }) => name === "ledger")) return destinations;
-  return [...destinations, { name: "ledger", key: "ledger", config: { kind: "ledger" } }];
-}
-
-function keyProblems(destinations: readonly Destination[]): ConfigProblem[] {
-  return destinations.flatMap(({ name, key }, index) =>
-    destinations.findIndex((other) => other.key === key) === index
-      ? []
-      : [
-          {
-            path: `crm.${name}.key`,
-            value: JSON.stringify(key),
-            message: "is the key of another destination",
-            hint: "Each destination needs a key of its own.",
-          },
-        ],
+function findings(valid: Document, names: readonly string[]): Finding[] {
+  const ofDestinations = Object.entries(valid.crm).flatMap(([name, table]) =>
+    table.kind === "http" ? [...destinationRules(`crm.${name}`, table)] : [],
   );
+  return [...ofDestinations, ...destinationNameRules(valid), ...actionRules(valid, names)];
+}
+
+/** Each problem once, and none that only follows from another. */
+class Told {
+  readonly problems: ConfigProblem[] = [];
+
+  add(problems: readonly (ConfigProblem & { reads?: readonly string[] })[]): void {
+    const before = [...this.problems];
+    for (const { reads = [], ...problem } of problems) {
+      const follows = before.some(
+        ({ path }) => path === problem.path || reads.some((place) => isAtOrBelow(path, place)),
+      );
+      if (!follows) this.problems.push(problem);
+    }
+  }
+
+  /** Of a later round: what was taken out in an earlier one is missing now. */
+  addUnlessBelow(problems: readonly ConfigProblem[]): void {
+    this.add(problems.map((problem) => ({ ...problem, reads: [problem.path] })));
+  }
+}
+
+function isAtOrBelow(path: string, place: string): boolean {
+  return path === place || path.startsWith(`${place}.`) || path.startsWith(`${place}[`);
 }

@@ -1,123 +1,69 @@
-/** From zod's issues to problems for people: where, what stands there (masked), what is wrong, how to mend it. */
+/**
+ * From what zod found to what a person reads: where, what stands there (masked), what is wrong, how to mend it. What is
+ * shown is what was written in the file, never what a reference in it leads to (P5).
+ */
 import type { z } from "zod";
-import type { ConfigError, ConfigProblem } from "../domain/errors.ts";
+import type { ConfigProblem } from "../domain/errors.ts";
+import { closest } from "./did-you-mean.ts";
+import { knownKeys, wordHint } from "./fields.ts";
+import { placeOf } from "./references.ts";
+import { type Path, pathText, type Tree, valueAt } from "./tree.ts";
 
-/** Keys whose values may hold a secret; so may any text that looks long and random. */
-const SECRET_KEY = /token|secret|password|passwd|authorization|api[-_]?key|proxy|cookie/i;
+export type Issue = z.core.$ZodIssue;
 
-export function maskedValue(path: string, value: unknown): string | null {
-  if (value === undefined || typeof value === "object") return null;
-  const text = String(value);
-  if (/^(env|file):/.test(text)) return text;
-  if (SECRET_KEY.test(path) || /[A-Za-z0-9_-]{20,}/.test(text) || /\/\/[^/]*@/.test(text)) return "***";
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 57)}…` : value);
+/** @param written the file as it was checked, before its references were followed */
+export function problemsOf(issues: readonly Issue[], written: Tree): ConfigProblem[] {
+  return issues.flatMap((issue) => {
+    const path = issuePath(issue);
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => unknownKey([...path, key], knownKeys(issue)));
+    }
+    return { path: pathText(path), value: shown(written, path), ...explained(issue, valueAt(written, path)) };
+  });
 }
 
-export function problemsOf(
-  error: z.ZodError,
-  root: string,
-  value: unknown,
-  schema: z.ZodType,
-): ConfigProblem[] {
-  return error.issues.flatMap((issue) => fromIssue(issue, root, value, schema));
+export function issuePath({ path }: Issue): Path {
+  return path.map((part) => (typeof part === "number" ? part : String(part)));
 }
 
-function fromIssue(
-  issue: z.core.$ZodIssue,
-  root: string,
-  value: unknown,
-  schema: z.ZodType,
-): ConfigProblem[] {
-  const path = pathOf(root, issue.path);
-  const found = issue.path.reduce(member, value);
-  if (issue.code === "unrecognized_keys") {
-    const known = knownKeys(issue.path.reduce<unknown>(schemaMember, schema));
-    return issue.keys.map((key) => ({
-      path: pathOf(path, [key]),
-      value: null,
-      message: "is not a key that leadonce knows",
-      hint: suggestion(key, known),
-    }));
+function unknownKey(path: Path, known: readonly string[]): ConfigProblem {
+  const meant = closest(String(path.at(-1)), known);
+  const hint = meant === null ? `known here: ${known.join(", ")}` : `did you mean "${meant}"?`;
+  return { path: pathText(path), value: null, message: "there is no such key", hint };
+}
+
+function explained(issue: Issue, value: unknown): Pick<ConfigProblem, "message" | "hint"> {
+  if (issue.code === "custom") {
+    const hint: unknown = issue.params?.hint;
+    return { message: issue.message, hint: typeof hint === "string" ? hint : null };
   }
+  const missing = value === undefined;
   if (issue.code === "invalid_union") {
-    // The variant that got furthest knows best what is wrong.
-    const nested = issue.errors.toSorted((a, b) => depth(b) - depth(a))[0];
-    if (nested !== undefined && depth(nested) > 0) {
-      return nested.flatMap((inner) =>
-        fromIssue({ ...inner, path: [...issue.path, ...inner.path] }, root, value, schema),
-      );
-    }
+    const kinds = builtKinds(issuePath(issue));
+    const list = `write ${kinds.map((kind) => `"${kind}"`).join(" or ")}`;
+    if (missing) return { message: "it is missing", hint: list };
+    return { message: "there is no such kind", hint: wordHint(String(value), kinds) ?? list };
   }
-  const hint = issue.code === "custom" && typeof issue.params?.hint === "string" ? issue.params.hint : null;
-  if (issue.code === "invalid_type" && found === undefined) {
-    return [{ path, value: null, message: "is missing", hint: hint ?? `It has to be ${issue.expected}.` }];
-  }
-  return [{ path, value: maskedValue(path, found), message: issue.message, hint }];
+  return missing ? { message: "it is missing", hint: issue.message } : { message: issue.message, hint: null };
 }
 
-const depth = (issues: readonly z.core.$ZodIssue[]): number =>
-  Math.max(0, ...issues.map(({ path }) => path.length));
-
-function member(value: unknown, key: PropertyKey): unknown {
-  return typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined;
+export function builtKinds([section]: Path): readonly string[] {
+  return section === "crm" ? ["http", "ledger"] : ["lead"];
 }
 
-function pathOf(root: string, path: readonly PropertyKey[]): string {
-  return path.reduce<string>(
-    (text, key) =>
-      typeof key === "number" ? `${text}[${key}]` : text === "" ? String(key) : `${text}.${String(key)}`,
-    root,
-  );
+const SHOWN_CHARS_MAX = 60;
+/** A bot token pasted at the wrong place is still a token. */
+const TOKEN = /\d{5,}:[A-Za-z0-9_-]{10,}/;
+
+/** Numbers, words and short texts as they are; nothing that can be a secret; of tables and lists nothing. */
+function shown(written: Tree, path: Path): string | null {
+  const value = valueAt(written, path);
+  if (typeof value === "number" || typeof value === "boolean") return String(value);
+  if (typeof value !== "string") return null;
+  if (placeOf(path) !== "plain" || TOKEN.test(value)) return masked(value);
+  return JSON.stringify(value.length > SHOWN_CHARS_MAX ? `${value.slice(0, SHOWN_CHARS_MAX)}…` : value);
 }
 
-/** Follows a path through the schema, looking through defaults, optionals, arrays and records. */
-function schemaMember(schema: unknown, key: PropertyKey): unknown {
-  const inner = unwrapped(schema);
-  if (typeof key === "number") return member(inner, "element");
-  return member(member(inner, "shape"), key) ?? member(inner, "valueType");
-}
-
-function unwrapped(schema: unknown): unknown {
-  const inner: unknown = member(member(schema, "def"), "innerType");
-  return inner === undefined ? schema : unwrapped(inner);
-}
-
-function knownKeys(schema: unknown): string[] {
-  const shape = member(unwrapped(schema), "shape");
-  return typeof shape === "object" && shape !== null ? Object.keys(shape) : [];
-}
-
-export function suggestion(word: string, known: readonly string[]): string | null {
-  const [best] = known
-    .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate) }))
-    .sort((a, b) => a.distance - b.distance);
-  if (best !== undefined && best.distance <= Math.max(2, Math.floor(word.length / 3)))
-    return `Did you mean "${best.candidate}"?`;
-  return known.length === 0 ? null : `Known here: ${known.join(", ")}.`;
-}
-
-/** Levenshtein's distance. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (const [i, charA] of [...a].entries()) {
-    const next = [i + 1];
-    for (const [j, charB] of [...b].entries()) {
-      next.push(
-        Math.min((row[j + 1] ?? 0) + 1, (next[j] ?? 0) + 1, (row[j] ?? 0) + (charA === charB ? 0 : 1)),
-      );
-    }
-    row = next;
-  }
-  return row.at(-1) ?? 0;
-}
-
-/** All problems at once, one paragraph each. */
-export function formatConfigError(error: ConfigError): string {
-  const lines = error.problems.map(({ path, value, message, hint }) =>
-    [
-      `  ${path}${value === null ? "" : ` = ${value}`}: ${message}`,
-      ...(hint === null ? [] : [`      ${hint}`]),
-    ].join("\n"),
-  );
-  return [error.message, ...lines, ...(error.hint === null ? [] : [error.hint])].join("\n");
+export function masked(value: string): string {
+  return `(${value.length} characters, not shown)`;
 }

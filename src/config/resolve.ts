@@ -1,19 +1,17 @@
-/** Fetches the values of secrets, for the commands that use them (`run`, `check`, `try`); every missing one is told at once. */
-import { ConfigError, type ConfigProblem } from "../domain/errors.ts";
-import type { HttpDestinationSettings } from "../domain/http-settings.ts";
-import { asDestinationKey, type DestinationKey } from "../domain/ids.ts";
+/**
+ * Everything that the daemon works with, the values of secrets included. Only commands that send something ask for it,
+ * and nothing in it is ever printed (P5).
+ */
+import type { HttpDestinationSettings, HttpStepSettings } from "../domain/http-settings.ts";
+import type { DestinationKey } from "../domain/ids.ts";
+import type { Step } from "../domain/jobs.ts";
 import type { ActionSettings, DestinationSettings } from "../domain/settings.ts";
-import type { Config, Destination } from "./load.ts";
-import { resolveText } from "./secrets.ts";
-import { actionSettings, configHash, destinationSettings, fingerprint, httpSettings } from "./settings.ts";
+import type { Config } from "./config.ts";
+import type { DestinationConfig } from "./destination.ts";
+import { asTemplate } from "./references.ts";
+import { type DestinationSecrets, resolveSecrets, type Secrets } from "./secrets.ts";
+import { actionSettings, configHash, hash16 } from "./settings.ts";
 
-export interface ResolvedDestination {
-  key: DestinationKey;
-  settings: HttpDestinationSettings;
-  secrets: Record<string, string>;
-}
-
-/** Everything that the daemon works with, secrets included: never print it. */
 export interface ResolvedConfig {
   databasePath: string;
   configHash: string;
@@ -27,85 +25,66 @@ export interface ResolvedConfig {
   actions: ActionSettings[];
   destinations: DestinationSettings[];
   http: ResolvedDestination[];
-  /** Every secret value, for the log to redact. */
+  /** For the log, which takes them out of whatever it writes. */
   secretValues: string[];
 }
 
-/** @throws ConfigError naming every reference that leads nowhere */
-export function resolveConfig(config: Config): ResolvedConfig {
-  const problems: ConfigProblem[] = [];
-  const secretValues: string[] = [];
-  const value = (path: string, text: string, secret: boolean): string => {
-    const resolved = resolveText(path, text, config.secretSource);
-    if (resolved.kind === "problem") {
-      problems.push(resolved.problem);
-      return "";
-    }
-    // Whatever is kept outside the file is taken for a secret.
-    if (secret || resolved.value !== text) secretValues.push(resolved.value);
-    return resolved.value;
-  };
-  const optional = (path: string, text: string | undefined): string | null =>
-    text === undefined ? null : value(path, text, /\/\/[^/]*@/.test(text));
+export interface ResolvedDestination {
+  key: DestinationKey;
+  settings: HttpDestinationSettings;
+  /** The values of `settings.secretNames`. */
+  secrets: Record<string, string>;
+}
 
-  const { telegram } = config.file;
-  const token = value("telegram.token", telegram.token, true);
-  const telegramProxy = optional("telegram.proxy", telegram.proxy);
-  const secretsOf = new Map<Destination, Record<string, string>>();
-  const http = config.destinations.flatMap((destination): ResolvedDestination[] => {
-    const { name, key, config: settings } = destination;
-    if (settings.kind === "ledger") return [];
-    const secrets = Object.fromEntries(
-      Object.entries(settings.secrets).map(([secret, text]) => [
-        secret,
-        value(`crm.${name}.secrets.${secret}`, text, true),
-      ]),
-    );
-    secretsOf.set(destination, secrets);
-    const inline = deepResolve(settings, `crm.${name}`, value);
-    const proxy = optional(`crm.${name}.proxy`, settings.proxy);
-    return [{ key: asDestinationKey(key), settings: httpSettings(name, inline, proxy), secrets }];
-  });
-  if (problems.length > 0) {
-    throw new ConfigError("some values of the configuration lead nowhere:", problems, "Nothing was started.");
-  }
+/** @throws ConfigError with every secret that is missing or malformed */
+export function resolveConfig(config: Config): ResolvedConfig {
+  const secrets = resolveSecrets(config);
+  const { apiRoot, pollTimeoutMs, takeOverWebhook } = config.telegram;
   return {
     databasePath: config.databasePath,
     configHash: configHash(config),
-    telegram: {
-      token,
-      apiRoot: telegram.api_root,
-      proxy: telegramProxy,
-      pollTimeoutMs: telegram.poll_timeout,
-      takeOverWebhook: telegram.take_over_webhook,
-    },
+    telegram: { ...secrets.telegram, apiRoot, pollTimeoutMs, takeOverWebhook },
     actions: actionSettings(config),
-    destinations: destinationSettings(config, (destination) =>
-      fingerprint(destination, secretsOf.get(destination) ?? {}),
-    ),
-    http,
-    secretValues: [...new Set(secretValues.filter((secret) => secret.length >= 4))],
+    destinations: config.destinations.map((destination) => ({
+      ...destination.settings,
+      fingerprint: fingerprint(destination, secretsOf(destination, secrets)),
+    })),
+    http: config.destinations.flatMap((destination) => resolvedDestination(destination, secrets)),
+    secretValues: [...secrets.values],
   };
 }
 
-/** Any text of a destination may be a reference; its secrets and its proxy are resolved apart. */
-function deepResolve<Value>(
-  settings: Value,
-  path: string,
-  value: (path: string, text: string, secret: boolean) => string,
-): Value {
-  const walk = (part: unknown, at: string): unknown => {
-    if (typeof part === "string") return value(at, part, false);
-    if (Array.isArray(part)) return part.map((item, index) => walk(item, `${at}[${index}]`));
-    if (typeof part !== "object" || part === null || part instanceof Date) return part;
-    return Object.fromEntries(
-      Object.entries(part).map(([name, inner]) =>
-        at === path && (name === "secrets" || name === "proxy")
-          ? [name, inner]
-          : [name, walk(inner, `${at}.${name}`)],
-      ),
-    );
-  };
-  // The walk replaces texts by texts and leaves every shape as it is.
-  return walk(settings, path) as Value;
+/** Another one whenever the destination's configuration or a secret of it is: a pause ends then. */
+export function fingerprint({ settings, http }: DestinationConfig, secrets: DestinationSecrets): string {
+  return hash16({ settings, http: http?.settings ?? null, secrets });
+}
+
+function secretsOf({ settings }: DestinationConfig, { destinations }: Secrets): DestinationSecrets {
+  return destinations.get(settings.key) ?? { values: {}, proxy: null };
+}
+
+function resolvedDestination(destination: DestinationConfig, secrets: Secrets): ResolvedDestination[] {
+  const { settings, http } = destination;
+  if (http === null) return [];
+  const { values, proxy } = secretsOf(destination, secrets);
+  return [
+    { key: settings.key, settings: { ...withAddresses(http.settings, values), proxy }, secrets: values },
+  ];
+}
+
+/** An address is checked and shown as a whole, so one that is a reference is put in as it stands. */
+function withAddresses(
+  settings: Omit<HttpDestinationSettings, "proxy">,
+  values: Record<string, string>,
+): Omit<HttpDestinationSettings, "proxy"> {
+  const addresses = new Map(Object.entries(values).map(([name, value]) => [asTemplate(name), value]));
+  const address = <Url extends string | null>(url: Url): Url | string =>
+    url === null ? url : (addresses.get(url) ?? url);
+  const steps: Partial<Record<Step, HttpStepSettings>> = {};
+  // Object.entries loses the key's type; the keys of `steps` are steps by its declaration.
+  for (const [name, step] of Object.entries(settings.steps) as [Step, HttpStepSettings][]) {
+    const find = step.find === null ? null : { ...step.find, url: address(step.find.url) };
+    steps[name] = { ...step, url: address(step.url), find };
+  }
+  return { ...settings, baseUrl: address(settings.baseUrl), probe: address(settings.probe), steps };
 }

@@ -1,55 +1,31 @@
-/** Durations, rates and `env:`/`file:` references as the configuration writes them. */
-import { z } from "zod";
+/** Lengths of time and rates as people write them: `20s`, `15m`, `10/1s`. Inside the program there are only ms. */
 
-const MS: Readonly<Record<string, number>> = { ms: 1, s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 };
+const UNIT_MS = { ms: 1, s: 1000, m: 60_000, h: 3_600_000, d: 86_400_000 } as const;
+type Unit = keyof typeof UNIT_MS;
 
-/** `500ms`, `20s`, `15m`, `24h`, `7d` in ms; null where it is none of them. */
-export function durationMs(text: string): number | null {
-  const match = /^(\d+(?:\.\d+)?)(ms|s|m|h|d)$/.exec(text.trim());
-  const unit = MS[match?.[2] ?? ""];
-  return match === null || unit === undefined ? null : Math.round(Number(match[1]) * unit);
+/** @returns ms; null where the text is no duration */
+export function parseDuration(text: string): number | null {
+  const [, count, unit] = /^(\d{1,9})(ms|s|m|h|d)$/.exec(text) ?? [];
+  if (count === undefined || unit === undefined) return null;
+  return Number(count) * UNIT_MS[unit as Unit]; // the pattern names exactly these units
 }
 
-export interface Bounds {
-  min?: string;
-  max?: string;
+/** In the largest unit that needs no fraction: what `parseDuration` reads back. */
+export function formatDuration(ms: number): string {
+  const units: readonly Unit[] = ["d", "h", "m", "s"];
+  const unit = units.find((candidate) => ms > 0 && ms % UNIT_MS[candidate] === 0) ?? "ms";
+  return `${ms / UNIT_MS[unit]}${unit}`;
 }
 
-/** A duration between two others, in ms. */
-export function duration({ min = "1ms", max = "3650d" }: Bounds = {}): z.ZodType<number, string> {
-  return z.string().transform((text, context) => {
-    const ms = durationMs(text);
-    if (ms === null) {
-      context.addIssue({
-        code: "custom",
-        message: 'is not a duration: write it like "20s", "15m", "24h" or "7d"',
-      });
-      return z.NEVER;
-    }
-    if (ms < (durationMs(min) ?? 0))
-      context.addIssue({ code: "custom", message: `is too short: at least ${min}` });
-    if (ms > (durationMs(max) ?? ms))
-      context.addIssue({ code: "custom", message: `is too long: at most ${max}` });
-    return ms;
-  });
+export interface Rate {
+  count: number;
+  perMs: number;
 }
 
-/** `10/1s`: so many requests in so long. */
-export const rate = z.string().transform((text, context) => {
-  const [count = "", per = ""] = text.split("/");
-  const perMs = durationMs(/^\d/.test(per) ? per : `1${per}`);
-  if (/^[1-9]\d{0,5}$/.test(count) && perMs !== null && perMs > 0) return { count: Number(count), perMs };
-  context.addIssue({
-    code: "custom",
-    message: 'is not a rate: write it like "10/1s" (ten requests a second)',
-  });
-  return z.NEVER;
-});
-
-/** Marks a key that the design knows and this version does not offer yet. */
-export function notBuilt(what: string, insteadHint: string): z.ZodType<never, unknown> {
-  return z.unknown().transform((_value, context) => {
-    context.addIssue({ code: "custom", message: `not built yet: ${what}`, params: { hint: insteadHint } });
-    return z.NEVER;
-  });
+/** @returns null where the text is no rate, or one of nothing */
+export function parseRate(text: string): Rate | null {
+  const [count = "", per = "", ...rest] = text.split("/");
+  const perMs = parseDuration(per);
+  if (!/^\d{1,6}$/.test(count) || rest.length > 0 || perMs === null) return null;
+  return Number(count) === 0 || perMs === 0 ? null : { count: Number(count), perMs };
 }
