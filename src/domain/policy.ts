@@ -7,9 +7,9 @@ import type { Outcome } from "./outcome.ts";
 import { backoffMs } from "./retry.ts";
 import type { StepSettings } from "./settings.ts";
 
-/** What the attempts of a job since the last decision (a person's, or a proof of absence) say. */
+/** What the attempts of a job say; all but their number since the last decision that closed them. */
 export interface AttemptHistory {
-  /** Counted attempts, this one included. */
+  /** Every counted attempt, this one included: an accepted repeat too is sent at a growing distance. */
   attempts: number;
   /** An earlier attempt ended `unknown` and nothing has settled it since: unknown sticks. */
   openUnknown: boolean;

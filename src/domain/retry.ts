@@ -1,6 +1,9 @@
 /** How long a retry waits: doubling from `first` to `max`, with jitter so that rivals and restarts spread out. */
 import type { RetrySettings } from "./settings.ts";
 
+/** For a destination or step that the configuration no longer names. */
+export const DEFAULT_RETRY: RetrySettings = { firstMs: 1_000, maxMs: 900_000, giveUpAfterMs: 604_800_000 };
+
 /**
  * @param n 1 for the first retry
  * @param fraction random in [0, 1)

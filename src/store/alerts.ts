@@ -2,7 +2,7 @@
 import type Database from "better-sqlite3";
 import { z } from "zod";
 import type { Alert, AlertStore } from "../domain/store.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 
 export interface AlertBook {
   raise(kind: string, subject: string, message: string, nowMs: number): void;
@@ -51,6 +51,6 @@ export function alertStore({ db }: StoreContext): AlertStore {
       transact(db, "record an alert", () => book.raise(kind, subject, message, nowMs)),
     clearAlert: async (kind, subject, nowMs) =>
       transact(db, "clear an alert", () => book.clear(kind, subject, nowMs)),
-    openAlerts: async () => open.all(),
+    openAlerts: async () => look("read the alerts", () => open.all()),
   };
 }

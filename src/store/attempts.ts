@@ -30,6 +30,8 @@ export interface AttemptBook {
   history(job: JobRow, pausedMs: number, nowMs: number): AttemptHistory;
   /** A confirmed effect on record, also one that came after its lease was lost. */
   evidence(job: JobRow): AttemptRow | undefined;
+  /** A look-up that nobody waited for found the record: that is how the last unknown attempt ended. */
+  prove(job: JobRow, effect: { externalId: string; link: string | null }): void;
   /** When the last attempt that may have left was begun. */
   lastMayHaveLeftAtMs(job: JobRow): number | null;
 }
@@ -50,6 +52,11 @@ export function attemptBook(db: Database.Database): AttemptBook {
     `UPDATE attempts SET ended_at_ms = ?, outcome = ?, status = ?, detail = ?, external_id = ?, link = ?,
        sent_at_ms = CASE WHEN ? = 'not_applied' THEN NULL ELSE sent_at_ms END
      WHERE job_id = ? AND n = ?`,
+  );
+
+  const prove = db.prepare(
+    `UPDATE attempts SET outcome = 'confirmed', detail = 'found by a look-up', external_id = ?, link = ?
+     WHERE job_id = ? AND n = (SELECT max(n) FROM attempts WHERE job_id = ? AND outcome = 'unknown')`,
   );
 
   return {
@@ -80,10 +87,11 @@ export function attemptBook(db: Database.Database): AttemptBook {
 
     history: (job, pausedMs, nowMs) => {
       const attempts = open.all(job.jobId, job.closedThroughN);
-      const first = attempts.find(({ outcome }) => outcome !== "unauthorised");
+      const counts = ({ outcome }: AttemptRow): boolean => outcome !== "unauthorised";
+      const first = attempts.find(counts);
       const left = attempts.find(({ sent_at_ms }) => sent_at_ms !== null);
       return {
-        attempts: Math.max(1, attempts.filter(({ outcome }) => outcome !== "unauthorised").length),
+        attempts: Math.max(1, all.all(job.jobId).filter(counts).length),
         openUnknown: attempts.some(({ outcome }) => outcome === "unknown"),
         firstMayHaveLeftAtMs: left?.sent_at_ms ?? null,
         tryingForMs:
@@ -93,6 +101,8 @@ export function attemptBook(db: Database.Database): AttemptBook {
 
     evidence: (job) =>
       all.all(job.jobId).find(({ outcome }) => outcome === "confirmed" || outcome === "already"),
+
+    prove: (job, { externalId, link }) => void prove.run(externalId, link, job.jobId, job.jobId),
 
     lastMayHaveLeftAtMs: (job) =>
       all.all(job.jobId).findLast(({ sent_at_ms }) => sent_at_ms !== null)?.sent_at_ms ?? null,

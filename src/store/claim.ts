@@ -7,7 +7,7 @@ import type { DestinationKey, LeaseToken, RunId } from "../domain/ids.ts";
 import type { ClaimedJob, ClaimRequest } from "../domain/store.ts";
 import { healthBook } from "./health.ts";
 import { type JobRow, jobBook, jobRow } from "./jobs.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 
 /** A pending job holds back its contact's later ones; a leased one all others of the contact. */
 export const CLAIMABLE = `
@@ -57,15 +57,19 @@ export function claimer({ db, crash }: StoreContext): Claimer {
     if (!stored.health.trialReady) return { rows: [], trial: false };
     const row = oneForTrial.get(destination, nowMs, stored.health.trialJobId ?? 0);
     if (row === undefined) return { rows: [], trial: false };
-    health.save(destination, { ...stored.health, trialReady: false, trialJobId: row.jobId }, nowMs);
+    // No probe while the trial is under way: a good one would let a second job through.
+    const underWay = { ...stored.health, trialReady: false, nextProbeAtMs: null, trialJobId: row.jobId };
+    health.save(destination, underWay, nowMs);
     return { rows: [row], trial: true };
   }
 
   return {
     claim: async (requests, runId, newToken, nowMs) => {
       // Most wake-ups find nothing; then there is no write, and no commit.
-      if (!requests.some(({ destination, limit }) => limit > 0 && anythingReady(destination, nowMs)))
-        return [];
+      const anything = look("read ready jobs", () =>
+        requests.some(({ destination, limit }) => limit > 0 && anythingReady(destination, nowMs)),
+      );
+      if (!anything) return [];
       const claimed = transact(db, "claim jobs", () => {
         const result: ClaimedJob[] = [];
         for (const request of requests) {
@@ -83,7 +87,8 @@ export function claimer({ db, crash }: StoreContext): Claimer {
       if (claimed.length > 0) crash("claim.committed");
       return claimed;
     },
-    nextDueAtMs: async (nowMs) => nextDue.get(nowMs, nowMs, nowMs)?.at ?? null,
+    nextDueAtMs: async (nowMs) =>
+      look("read what is due next", () => nextDue.get(nowMs, nowMs, nowMs)?.at ?? null),
   };
 
   function anythingReady(destination: DestinationKey, nowMs: number): boolean {

@@ -7,7 +7,7 @@ import type { DecisionStore, WorkStore } from "../domain/store.ts";
 import { alertBook } from "./alerts.ts";
 import { healthBook } from "./health.ts";
 import { actionBook } from "./operator-actions.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 
 type DestinationStore = Pick<
   WorkStore,
@@ -42,7 +42,9 @@ export function destinationStore({ db }: StoreContext): DestinationStore {
 
   return {
     destinations: async () =>
-      health.all().map(({ key, name, configured, health }) => ({ key, name, configured, health })),
+      look("read the destinations", () =>
+        health.all().map(({ key, name, configured, health }) => ({ key, name, configured, health })),
+      ),
 
     configureDestinations: async (destinations, nowMs) =>
       transact(db, "enter the destinations", () => {
@@ -51,14 +53,17 @@ export function destinationStore({ db }: StoreContext): DestinationStore {
         for (const { key, name, kind, fingerprint } of destinations) {
           const old = before.get(key);
           enter.run({ key, name, kind, fingerprint });
-          alerts.clear("unconfigured", key, nowMs);
           if (old === undefined || old.health.state === "active" || old.health.reason === "operator")
             continue;
           // A changed configuration or secret may have mended it; an unchanged one is probed at once.
           if (old.fingerprint !== fingerprint) health.save(key, HEALTHY, nowMs);
           else health.save(key, { ...old.health, nextProbeAtMs: nowMs, trialReady: false }, nowMs);
         }
-        for (const { destination, n } of orphans.all()) {
+        const waiting = new Map(orphans.all().map(({ destination, n }) => [destination, n]));
+        for (const { key } of health.all()) {
+          if (!waiting.has(key)) alerts.clear("unconfigured", key, nowMs);
+        }
+        for (const [destination, n] of waiting) {
           alerts.raise(
             "unconfigured",
             destination,
@@ -68,7 +73,8 @@ export function destinationStore({ db }: StoreContext): DestinationStore {
         }
       }),
 
-    dueProbes: async (nowMs) => due.all(nowMs).map(({ destination }) => destination),
+    dueProbes: async (nowMs) =>
+      look("read due probes", () => due.all(nowMs).map(({ destination }) => destination)),
 
     recordProbe: async (destination, probe, settings, nowMs, fraction) =>
       transact(db, "record a probe", () => {

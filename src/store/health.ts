@@ -91,11 +91,12 @@ export function healthBook(db: Database.Database): HealthBook {
       refusedJobs: JSON.stringify(refusedJobs),
       totalPausedMs: before.totalPausedMs + ended,
     });
-    if (health.state === "active") alerts.clear("paused", before.name, nowMs);
+    // The subject is the key: a name may be changed while the alert is open.
+    if (health.state === "active") alerts.clear("paused", destination, nowMs);
     else if (before.health.state === "active") {
       alerts.raise(
         "paused",
-        before.name,
+        destination,
         `destination ${before.name} is paused: ${health.detail ?? health.reason ?? ""}. Jobs wait, nothing is lost. Continue by hand: leadonce resume ${before.name}`,
         nowMs,
       );

@@ -9,18 +9,16 @@ import { afterOutcome } from "../domain/health.ts";
 import { asDestinationKey, asJobId, asLeaseToken, asRunId } from "../domain/ids.ts";
 import { isConfirmed, type Outcome } from "../domain/outcome.ts";
 import { afterAttempt, mayNotRepeat, type NextStep } from "../domain/policy.ts";
-import type { RetrySettings, StepSettingsOf } from "../domain/settings.ts";
+import { DEFAULT_RETRY } from "../domain/retry.ts";
+import type { StepSettingsOf } from "../domain/settings.ts";
 import type { Begun, LeaseRef, Prepare, Settlement, Transition, WorkStore } from "../domain/store.ts";
-import { alertBook } from "./alerts.ts";
 import { attemptBook } from "./attempts.ts";
 import { claimer } from "./claim.ts";
+import { evidenceBook } from "./evidence.ts";
 import { healthBook } from "./health.ts";
 import { type JobRow, jobBook } from "./jobs.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 import { stepContextLoader } from "./step-context.ts";
-
-/** For a destination that the configuration no longer names; its pause then hardly matters. */
-const DEFAULT_RETRY: RetrySettings = { firstMs: 1_000, maxMs: 900_000, giveUpAfterMs: 604_800_000 };
 
 const leaseRow = z.object({
   job_id: z.number().transform(asJobId),
@@ -37,7 +35,7 @@ export function workStore(context: StoreContext): AttemptStore {
   const attempts = attemptBook(db);
   const health = healthBook(db);
   const contexts = stepContextLoader(db);
-  const alerts = alertBook(db);
+  const late = evidenceBook(db);
   const { claim, nextDueAtMs } = claimer(context);
   const leaseOf = reader(
     db,
@@ -76,6 +74,14 @@ export function workStore(context: StoreContext): AttemptStore {
     const holder = held(lease);
     if (holder === null) return { kind: "lost", jobId: lease.jobId };
     const { job, runId } = holder;
+    const evidence = attempts.evidence(job);
+    if (evidence !== undefined) {
+      // Its success came in while it waited for its turn: nothing is sent.
+      const effect = { externalId: evidence.external_id, link: evidence.link, reason: "late_evidence" };
+      jobs.done(job, effect, nowMs);
+      health.rearmTrial(job.destination, job.jobId, nowMs);
+      return { kind: "stopped", jobId: job.jobId, to: "done", reason: "late_evidence" };
+    }
     const settings = settingsOf(job.destination, job.step);
     const history = attempts.history(job, health.pausedMs(job.destination, nowMs), nowMs);
 
@@ -100,12 +106,13 @@ export function workStore(context: StoreContext): AttemptStore {
       return stop("needs_reconciliation", forbidden, null);
     }
     const stepContext = contexts.load(job);
-    const prepared = prepare(job.destination, stepContext, contexts.storedBody(job));
+    const storedBody = contexts.storedBody(job);
+    const prepared = prepare(job.destination, stepContext, storedBody);
     if (prepared === null) return stop("failed", "unrenderable", "the destination is not configured");
     if (prepared.kind === "unrenderable") {
       return stop("failed", "unrenderable", `${prepared.template}: ${prepared.message}`);
     }
-    contexts.keepBody(job, stepContext, prepared.body);
+    if (storedBody === undefined) contexts.keepBody(job, stepContext, prepared.body);
     const n = attempts.begin(job, lease.token, runId, health.pausedMs(job.destination, nowMs), nowMs);
     count.run(1, job.jobId);
     extend.run(nowMs + lease.leaseMs, job.jobId, lease.token);
@@ -118,11 +125,17 @@ export function workStore(context: StoreContext): AttemptStore {
     nowMs: number,
     fraction: number,
   ): Transition[] {
-    const { jobId, n, outcome } = settlement;
+    const { jobId, token, n, outcome } = settlement;
+    const attempt = attempts.under(jobId, token);
+    assert(attempt?.n === n, `job ${jobId} has no attempt ${n} under this lease`);
+    // A success on record is never overwritten.
+    if (attempt.outcome === "confirmed" || attempt.outcome === "already") return [];
     attempts.end(jobId, n, outcome, nowMs);
     const holder = held(settlement);
     if (holder === null) return settleLate(settlement, nowMs);
-    return conclude(holder.job, outcome, settingsOf, nowMs, fraction);
+    const transitions = conclude(holder.job, outcome, settingsOf, nowMs, fraction);
+    noteHealth(holder.job, outcome, transitions, settingsOf, nowMs, fraction);
+    return transitions;
   }
 
   /** What follows for a job whose lease we hold. */
@@ -143,16 +156,8 @@ export function workStore(context: StoreContext): AttemptStore {
           { to: "done", externalId: evidence.external_id, link: evidence.link };
     if (outcome.kind === "unauthorised") count.run(-1, job.jobId);
     const transitions = applyNext(job, next, outcome, settingsOf, nowMs);
-    noteHealth(
-      job,
-      outcome,
-      transitions[0]?.to === "needs_reconciliation",
-      settings?.retry ?? DEFAULT_RETRY,
-      nowMs,
-      fraction,
-    );
     if (evidence !== undefined && isConfirmed(outcome))
-      warnOfTwo(job, evidence.external_id, outcome.externalId, nowMs);
+      late.warnOfTwo({ ...job, state: "done" }, evidence.external_id, outcome.externalId, nowMs);
     return transitions;
   }
 
@@ -180,59 +185,30 @@ export function workStore(context: StoreContext): AttemptStore {
   function noteHealth(
     job: JobRow,
     outcome: Outcome,
-    parked: boolean,
-    retry: RetrySettings,
+    transitions: readonly Transition[],
+    settingsOf: StepSettingsOf,
     nowMs: number,
     fraction: number,
   ): void {
     const stored = health.get(job.destination);
     if (stored === undefined) return;
-    health.save(
-      job.destination,
-      afterOutcome(stored.health, job.jobId, outcome, parked, retry, nowMs, fraction),
-      nowMs,
-    );
+    const parked = transitions[0]?.to === "needs_reconciliation";
+    const retry = settingsOf(job.destination, job.step)?.retry ?? DEFAULT_RETRY;
+    const next = afterOutcome(stored.health, job.jobId, outcome, parked, retry, nowMs, fraction);
+    health.save(job.destination, next, nowMs);
   }
 
   /** The lease was lost meanwhile. A success is evidence and never thrown away; the rest stands on the attempt. */
   function settleLate({ jobId, outcome }: Settlement, nowMs: number): Transition[] {
     const job = jobs.get(jobId);
     assert(job !== undefined, `job ${jobId} does not exist`);
-    const nothing = {
-      ...pick(job),
-      from: job.state,
-      to: job.state,
-      reason: "late_evidence",
-      externalId: job.externalId,
-      late: true,
-    };
-    if (!isConfirmed(outcome)) return [nothing];
-    switch (job.state) {
-      case "needs_reconciliation":
-      case "pending":
-      case "failed": {
-        const effect = { externalId: outcome.externalId, link: outcome.link, reason: "late_evidence" };
-        return jobs.done(job, effect, nowMs).map((transition) => ({ ...transition, late: true }));
-      }
-      case "done":
-      case "cancelled":
-      case "blocked":
-        warnOfTwo(job, job.externalId, outcome.externalId, nowMs);
-        return [nothing];
-      case "leased":
-        // The attempt that runs now will find this evidence when it ends.
-        return [nothing];
-    }
-  }
-
-  function warnOfTwo(job: JobRow, known: string | null, late: string | null, nowMs: number): void {
-    if (job.state !== "cancelled" && known === late) return;
-    alerts.raise(
-      "late_evidence",
-      String(job.jobId),
-      `job ${job.jobId} is ${job.state} (record ${known ?? "none"}), but a late answer confirms record ${late ?? "without an id"}: look at both in ${job.destination}. leadonce trace ${job.operationId}`,
-      nowMs,
-    );
+    const transitions = isConfirmed(outcome) ? late.apply(job, outcome, nowMs) : [];
+    if (transitions.length > 0) return transitions;
+    const { operationId, destination, step, state, externalId } = job;
+    const reason = "late_evidence";
+    return [
+      { jobId, operationId, destination, step, from: state, to: state, reason, externalId, late: true },
+    ];
   }
 
   function rescueOne(
@@ -251,7 +227,11 @@ export function workStore(context: StoreContext): AttemptStore {
       detail: "the process ended before the answer was recorded",
     };
     attempts.end(lease.jobId, attempt.n, outcome, nowMs);
-    return conclude(holder.job, outcome, settingsOf, nowMs, fraction);
+    const transitions = conclude(holder.job, outcome, settingsOf, nowMs, fraction);
+    // Our own death says nothing about the destination. But a trial has to end, or no other one is ever let through.
+    if (health.get(holder.job.destination)?.health.trialJobId === lease.jobId)
+      noteHealth(holder.job, outcome, transitions, settingsOf, nowMs, fraction);
+    return transitions;
   }
 
   function giveBack(job: JobRow, nowMs: number): Transition[] {
@@ -296,23 +276,15 @@ export function workStore(context: StoreContext): AttemptStore {
         }),
       ),
 
-    staleLeases: async (nowMs) => {
-      const rows = nowMs === Number.POSITIVE_INFINITY ? everyLease.all() : expired.all(nowMs);
-      return rows.map(({ job_id, token, destination }) => ({ jobId: job_id, token, destination }));
-    },
+    staleLeases: async (nowMs) =>
+      look("read stale leases", () => {
+        const rows = nowMs === Number.POSITIVE_INFINITY ? everyLease.all() : expired.all(nowMs);
+        return rows.map(({ job_id, token, destination }) => ({ jobId: job_id, token, destination }));
+      }),
 
     rescue: async (leases, settings, nowMs, fraction) =>
       transact(db, "take leases back", () =>
         leases.flatMap((lease) => rescueOne(lease, settings, nowMs, fraction())),
       ),
   };
-}
-
-function pick({
-  jobId,
-  operationId,
-  destination,
-  step,
-}: JobRow): Pick<Transition, "jobId" | "operationId" | "destination" | "step"> {
-  return { jobId, operationId, destination, step };
 }

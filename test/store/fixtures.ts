@@ -15,11 +15,13 @@ import {
   asDestinationKey,
   asJobId,
   asLeaseToken,
+  asOperationId,
   asRunId,
   type DestinationKey,
   type JobId,
   LEDGER,
   type LeaseToken,
+  type OperationId,
 } from "../../src/domain/ids.ts";
 import { makeIntake } from "../../src/domain/intake.ts";
 import type { Outcome } from "../../src/domain/outcome.ts";
@@ -215,6 +217,8 @@ export interface World {
   accept(...elements: unknown[]): Promise<Accepted>;
   /** Accepts one private message and returns the lead's job at `sales`. */
   lead(options?: Partial<MessageOptions>): Promise<JobId>;
+  /** Accepts one more message of the same person as a note that follows the lead, as the lead stands now. */
+  note(leadJob: JobId, options?: Partial<MessageOptions>): Promise<JobId>;
   claim(limit?: number, destination?: DestinationKey): Promise<ClaimedJob[]>;
   /** Moves the clock to when the job may run, and claims it alone. */
   claimJob(jobId: JobId): Promise<ClaimedJob>;
@@ -286,6 +290,22 @@ export async function makeWorld(t: TestContext, options: WorldOptions = {}): Pro
       const { updates } = await world.accept(messageUpdate({ updateId: lastUpdateId, ...message }));
       const operationId = updates[0]?.operations[0]?.id;
       assert.ok(operationId !== undefined, "the message made no lead");
+      return jobIdOf(world.row("SELECT job_id FROM jobs WHERE operation_id = ?", operationId));
+    },
+    note: async (leadJob, message = {}) => {
+      lastUpdateId += 1;
+      const { operation_id, state } = world.job(leadJob);
+      const { updates } = await world.store.accept(
+        {
+          botId: BOT,
+          elements: [messageUpdate({ updateId: lastUpdateId, ...message })],
+          nextOffset: lastUpdateId + 1,
+          receivedAtMs: world.now,
+        },
+        asNote(world.decide, asOperationId(String(operation_id)), state === "done"),
+      );
+      const operationId = updates[0]?.operations[0]?.id;
+      assert.ok(operationId !== undefined, `the message made no note: ${updates[0]?.reason}`);
       return jobIdOf(world.row("SELECT job_id FROM jobs WHERE operation_id = ?", operationId));
     },
     claim: (limit = 10, destination = SALES) =>
@@ -370,6 +390,29 @@ export async function makeWorld(t: TestContext, options: WorldOptions = {}): Pro
   await world.store.bindBot(BOT, "TestEnquiryBot", T0);
   await world.store.configureDestinations([destinationSettings(), LEDGER_SETTINGS], T0);
   return world;
+}
+
+/** Turns the lead that a message would make into a note at the same destinations. */
+function asNote(intake: Decide, leadOperation: OperationId, leadDone: boolean): Decide {
+  return {
+    wants: intake.wants,
+    decide: (update, facts, nowMs) => {
+      const plan = intake.decide(update, facts, nowMs);
+      return {
+        ...plan,
+        operations: plan.operations.map((operation) => ({
+          ...operation,
+          kind: "note" as const,
+          jobs: operation.jobs.map((job) => ({
+            ...job,
+            step: "note" as const,
+            state: leadDone ? ("pending" as const) : ("blocked" as const),
+            follows: { operationId: leadOperation, step: "lead" as const },
+          })),
+        })),
+      };
+    },
+  };
 }
 
 function nextOffset(elements: readonly unknown[]): number {
