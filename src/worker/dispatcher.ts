@@ -3,6 +3,7 @@
  * other processes' writes; it never polls for work otherwise. Owns no state that a crash could lose: what it holds are
  * leases in the database.
  */
+import { setMaxListeners } from "node:events";
 import PQueue from "p-queue";
 import { StorageUnavailableError } from "../domain/errors.ts";
 import type { DestinationKey, RunId } from "../domain/ids.ts";
@@ -54,10 +55,12 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
   const lanes = new Map<DestinationKey, Lane>(
     options.destinations
       .filter(({ kind }) => kind !== "ledger")
-      .map((destination) => [destination.key, { destination, queue: makeQueue(destination) }]),
+      .map((destination) => [destination.key, { destination, queue: makeQueue(destination, wake) }]),
   );
   const stopping = new AbortController();
   const aborting = new AbortController();
+  // One listener for each request under way, which is no leak however many there are.
+  setMaxListeners(0, aborting.signal);
   let passing = false;
   let wakeAgain = false;
   let timer: AbortController | null = null;
@@ -137,8 +140,7 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
         if (error instanceof StorageUnavailableError)
           log.error("job.storage", { job: job.jobId, message: error.message });
         else options.onFatal(error);
-      })
-      .finally(wake);
+      });
   }
 
   function sleepUntil(atMs: number): void {
@@ -186,9 +188,12 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
   };
 }
 
-function makeQueue({ concurrency, rate }: DestinationSettings): PQueue {
-  return new PQueue({
+/** @param onFree a place has become free; the job's own promise settles while its place is still taken */
+function makeQueue({ concurrency, rate }: DestinationSettings, onFree: () => void): PQueue {
+  const queue = new PQueue({
     concurrency,
     ...(rate === null ? {} : { intervalCap: rate.count, interval: rate.perMs, strict: true }),
   });
+  queue.on("next", onFree);
+  return queue;
 }
