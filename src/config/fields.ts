@@ -126,7 +126,7 @@ export function httpUrl() {
 }
 
 const NAME = /^[A-Za-z][\w-]{0,39}$/;
-const NAME_ERROR = "a name begins with a letter and has at most 40 letters, digits, - and _";
+export const NAME_ERROR = "a name begins with a letter and has at most 40 letters, digits, - and _";
 
 /** Of a destination or an action: it is typed in commands and stands in keys. */
 export function name() {

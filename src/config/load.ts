@@ -70,7 +70,7 @@ function parseToml(text: string, file: string): Tree {
     if (!(error instanceof TomlError)) throw error;
     const [message = ""] = error.message.replace("Invalid TOML document: ", "").split("\n");
     const place = `line ${error.line}, column ${error.column}`;
-    const hint = 'a text stands in quotes: path = "data/leadonce.db"';
+    const hint = "a text stands in quotes, and a table begins with its [name] on a line of its own";
     const problem = { path: place, value: null, message, hint };
     throw new ConfigError(`${file} is not written in TOML as it should be; nothing was started`, [problem]);
   }

@@ -24,17 +24,6 @@ export function mended(written: Tree, issues: readonly Issue[]): Tree {
   return tree;
 }
 
-/** For what a request can't do without, so that the rest of it is looked at. */
-const STAND_INS: Tree = { url: "https://crm.example/{{ operation.id }}", id: "/id" };
-
-/** A table without a value that it can't do without goes as a whole, unless something can stand in. */
-function standIn(tree: Tree, path: Path): void {
-  const parent = valueAt(tree, path.slice(0, -1));
-  const key = String(path.at(-1));
-  if (isTree(parent) && Object.hasOwn(STAND_INS, key)) parent[key] = STAND_INS[key];
-  else remove(tree, path.slice(0, -1));
-}
-
 /** A misspelt key is read as the one that was meant, where that one is not there as well. */
 function renameOrRemove(tree: Tree, path: Path, key: string, known: readonly string[]): void {
   const parent = valueAt(tree, path);
@@ -43,6 +32,21 @@ function renameOrRemove(tree: Tree, path: Path, key: string, known: readonly str
   const value = parent[key];
   delete parent[key];
   if (meant !== null && !Object.hasOwn(parent, meant)) parent[meant] = value;
+}
+
+/** What stands in for a value that its table can't do without, so that the rest of the table is looked at. */
+const STAND_INS: Readonly<Record<string, (path: Path) => string>> = {
+  url: () => "https://crm.example/{{ operation.id }}",
+  id: () => "/id",
+  name: (path) => `unnamed-${path.join("-")}`,
+};
+
+function standIn(tree: Tree, path: Path): void {
+  const parent = valueAt(tree, path.slice(0, -1));
+  const key = String(path.at(-1));
+  const value = STAND_INS[key]?.(path);
+  if (value !== undefined && isTree(parent)) parent[key] = value;
+  else remove(tree, path.slice(0, -1));
 }
 
 /** Of an action of another kind its names are checked on, as if it were a lead; a destination has to go. */

@@ -58,10 +58,11 @@ const TOKEN = /\d{5,}:[A-Za-z0-9_-]{10,}/;
 /** Numbers, words and short texts as they are; nothing that can be a secret; of tables and lists nothing. */
 function shown(written: Tree, path: Path): string | null {
   const value = valueAt(written, path);
-  if (typeof value === "number" || typeof value === "boolean") return String(value);
-  if (typeof value !== "string") return null;
-  if (placeOf(path) !== "plain" || TOKEN.test(value)) return masked(value);
-  return JSON.stringify(value.length > SHOWN_CHARS_MAX ? `${value.slice(0, SHOWN_CHARS_MAX)}…` : value);
+  if (typeof value !== "string" && typeof value !== "number" && typeof value !== "boolean") return null;
+  const text = String(value);
+  if (placeOf(path) !== "plain" || TOKEN.test(text)) return masked(text);
+  const short = text.length > SHOWN_CHARS_MAX ? `${text.slice(0, SHOWN_CHARS_MAX)}…` : text;
+  return typeof value === "string" ? JSON.stringify(short) : short;
 }
 
 export function masked(value: string): string {

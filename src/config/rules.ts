@@ -72,7 +72,7 @@ export function* destinationRules(path: string, table: HttpTable): Generator<Fin
       value: quoted(table.key_valid_for),
       message: 'it goes with safety = "idempotency-key" alone',
       hint: "leave it out, or write that class if the CRM honours a key",
-      reads: [`${path}.safety`, `${path}.lead`, `${path}.note`],
+      reads: [`${path}.safety`, `${path}.lead.safety`, `${path}.note.safety`],
     };
   }
   if (table.lead === null) {

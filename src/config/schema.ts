@@ -12,6 +12,7 @@ import {
   flag,
   httpUrl,
   later,
+  NAME_ERROR,
   name,
   notBuilt,
   orNull,
@@ -153,7 +154,12 @@ export const document = table({
   storage: storage.prefault({}),
   web: web.prefault({}),
   operators: operators.prefault({}),
-  crm: z.record(name(), destination, { error: "it must be a table of destinations: [crm.NAME]" }).default({}),
+  crm: z
+    .record(name(), destination, {
+      error: ({ code }) =>
+        code === "invalid_key" ? NAME_ERROR : "it must be a table of destinations: [crm.NAME]",
+    })
+    .default({}),
   actions: z.array(action, { error: "it must be a list of tables: [[actions]]" }).default([]),
 });
 
