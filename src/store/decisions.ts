@@ -21,22 +21,14 @@ export function decisionStore({ db }: StoreContext): Pick<DecisionStore, "decide
   );
   const nextKey = db.prepare("UPDATE jobs SET key_number = key_number + 1 WHERE job_id = ?");
 
-  /** A job that waits for another goes back behind it. */
-  function sendAgain(job: JobRow, reason: string, nowMs: number): Transition[] {
-    const leader = job.followsJobId === null ? undefined : jobs.get(job.followsJobId);
-    return leader === undefined || leader.state === "done"
-      ? jobs.toPending(job, reason, nowMs, true, nowMs)
-      : jobs.toBlocked(job, reason, nowMs);
-  }
-
   function carryOut(job: JobRow, decision: Decision, nowMs: number): Transition[] {
     switch (decision.kind) {
       case "retry":
         nextKey.run(job.jobId);
         contexts.renderAnew(job);
-        return sendAgain(job, "operator_retry", nowMs);
+        return jobs.sendAgain(job, "operator_retry", nowMs);
       case "recreate":
-        return sendAgain(job, "operator_recreate", nowMs);
+        return jobs.sendAgain(job, "operator_recreate", nowMs);
       case "link":
         return jobs.done(
           job,
@@ -67,24 +59,21 @@ export function decisionStore({ db }: StoreContext): Pick<DecisionStore, "decide
   };
 }
 
+const LEADER_DISMISSED = "the lead that it belongs to was dismissed; link or dismiss it";
+
 /** Null when the decision applies to a job in this state; else the sentence for people. */
 function whyNot(state: JobState, decision: Decision, leader: JobState | null): string | null {
   if (state === "leased") return "it is being sent at this moment; try again in a minute";
   if (state === "done" || state === "cancelled") return `it is ${state}, and that is final`;
   switch (decision.kind) {
     case "retry":
-      if (state === "failed") {
-        return leader === "cancelled"
-          ? "the lead that it belongs to was dismissed; link or dismiss it"
-          : null;
-      }
+      if (state === "failed") return leader === "cancelled" ? LEADER_DISMISSED : null;
       return state === "needs_reconciliation"
         ? "it may exist in the CRM already; decide with: leadonce reconcile link | recreate | dismiss"
         : "it has not failed; it will be sent by itself";
     case "recreate":
-      return state === "needs_reconciliation"
-        ? null
-        : "only a job that needs reconciliation can be recreated";
+      if (state === "needs_reconciliation") return leader === "cancelled" ? LEADER_DISMISSED : null;
+      return "only a job that needs reconciliation can be recreated";
     case "link":
       return state === "failed" || state === "needs_reconciliation"
         ? null

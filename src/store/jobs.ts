@@ -75,7 +75,8 @@ export interface JobBook {
   ): Transition[];
   /** `closes`: every attempt so far is settled by this decision, and counting starts anew. */
   toPending(job: JobRow, reason: string, runAtMs: number, closes: boolean, nowMs: number): Transition[];
-  toBlocked(job: JobRow, reason: string, nowMs: number): Transition[];
+  /** By a decision that closes every attempt so far; a job that waits for another goes back behind it. */
+  sendAgain(job: JobRow, reason: string, nowMs: number): Transition[];
   /** `followers`: what becomes of jobs that wait for this one. */
   cancel(job: JobRow, reason: string, followers: "fail" | "cancel", nowMs: number): Transition[];
   openReconciliation(jobId: JobId): number | null;
@@ -211,7 +212,16 @@ export function jobBook(db: Database.Database): JobBook {
       leave(job, "pending", { reason, runAtMs, closes }, nowMs),
     ],
 
-    toBlocked: (job, reason, nowMs) => [leave(job, "blocked", { reason, closes: true }, nowMs)],
+    sendAgain: (job, reason, nowMs) => {
+      const leader = job.followsJobId === null ? undefined : byId.get(job.followsJobId);
+      if (leader === undefined || leader.state === "done")
+        return [leave(job, "pending", { reason, runAtMs: nowMs, closes: true }, nowMs)];
+      const blocked = leave(job, "blocked", { reason, closes: true }, nowMs);
+      // Nothing will come of the one that it waits for, and a customer's words never vanish silently.
+      return leader.state === "cancelled"
+        ? [blocked, ...fail({ ...job, state: "blocked" }, "lead_dismissed", null, nowMs)]
+        : [blocked];
+    },
 
     cancel,
 

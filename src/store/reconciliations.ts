@@ -6,12 +6,14 @@ import { z } from "zod";
 import { asDestinationKey, asJobId } from "../domain/ids.ts";
 import type { LookUp } from "../domain/outcome.ts";
 import { nextCheckAtMs } from "../domain/policy.ts";
-import { backoffMs } from "../domain/retry.ts";
+import { backoffMs, DEFAULT_RETRY } from "../domain/retry.ts";
 import type { StepSettings, StepSettingsOf } from "../domain/settings.ts";
 import type { ReconcileStore, Transition } from "../domain/store.ts";
 import { alertBook } from "./alerts.ts";
+import { attemptBook } from "./attempts.ts";
+import { evidenceBook } from "./evidence.ts";
 import { type JobRow, jobBook } from "./jobs.ts";
-import { reader, type StoreContext, transact } from "./sql.ts";
+import { look, reader, type StoreContext, transact } from "./sql.ts";
 import { stepContextLoader } from "./step-context.ts";
 
 const seenSchema = z.array(
@@ -28,6 +30,7 @@ const reconciliationRow = z.object({
   unknown_at_ms: z.number(),
   checks: z.number(),
   failed_checks: z.number(),
+  resolved_at_ms: z.number().nullable(),
   evidence: z.string().transform((json) => seenSchema.parse(JSON.parse(json))),
 });
 type ReconciliationRow = z.infer<typeof reconciliationRow>;
@@ -41,20 +44,18 @@ const dueRow = z.object({
 export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
   const jobs = jobBook(db);
   const alerts = alertBook(db);
+  const attempts = attemptBook(db);
+  const late = evidenceBook(db);
   const contexts = stepContextLoader(db);
   const due = reader(
     db,
     dueRow,
     `SELECT r.reconciliation_id, r.job_id, j.destination FROM reconciliations r INDEXED BY reconciliations_due
-       JOIN jobs j USING (job_id)
+       JOIN jobs j USING (job_id) JOIN destinations d ON d.destination = j.destination AND d.configured = 1
      WHERE r.resolved_at_ms IS NULL AND r.next_check_at_ms IS NOT NULL AND r.next_check_at_ms <= ?
      ORDER BY r.next_check_at_ms LIMIT ?`,
   );
-  const open = reader(
-    db,
-    reconciliationRow,
-    "SELECT * FROM reconciliations WHERE reconciliation_id = ? AND resolved_at_ms IS NULL",
-  );
+  const byId = reader(db, reconciliationRow, "SELECT * FROM reconciliations WHERE reconciliation_id = ?");
   const note = db.prepare(
     "UPDATE reconciliations SET checks = ?, failed_checks = ?, next_check_at_ms = ?, evidence = ?, reason = ? WHERE reconciliation_id = ?",
   );
@@ -80,12 +81,12 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
   function notAnswered(
     row: ReconciliationRow,
     lookUp: Extract<LookUp, { kind: "not_answered" }>,
-    settings: StepSettings,
+    settings: StepSettings | null,
     nowMs: number,
     fraction: number,
   ): void {
     const failedChecks = row.failed_checks + 1;
-    const wait = backoffMs(settings.retry, failedChecks, fraction);
+    const wait = backoffMs(settings?.retry ?? DEFAULT_RETRY, failedChecks, fraction);
     const seen = { at_ms: nowMs, found: null, detail: `not answered: ${lookUp.detail}` };
     record(row, seen, { checks: row.checks, failedChecks, nextCheckAtMs: nowMs + Math.max(wait, 1_000) });
   }
@@ -93,20 +94,20 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
   function foundNothing(
     row: ReconciliationRow,
     job: JobRow,
-    settings: StepSettings,
+    settings: StepSettings | null,
     startedAtMs: number,
     nowMs: number,
   ): Transition[] {
     const checks = row.checks + 1;
     const seen = { at_ms: nowMs, found: [], detail: null };
-    const absentAfter = settings.assumeAbsentAfterMs;
+    const absentAfter = settings?.assumeAbsentAfterMs ?? null;
     if (absentAfter !== null && startedAtMs > row.unknown_at_ms + absentAfter) {
       record(
         row,
         { ...seen, detail: "taken as proof of absence (assume_absent_after)" },
         { checks, failedChecks: 0, nextCheckAtMs: null },
       );
-      return jobs.toPending(job, "proved_absent", nowMs, true, nowMs);
+      return jobs.sendAgain(job, "proved_absent", nowMs);
     }
     const next = nextCheckAtMs(settings, row.unknown_at_ms, checks, nowMs);
     record(row, seen, { checks, failedChecks: 0, nextCheckAtMs: next });
@@ -118,48 +119,62 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
 
   function conclude(
     row: ReconciliationRow,
+    job: JobRow,
     lookUp: LookUp,
-    settings: StepSettings,
+    settings: StepSettings | null,
     startedAtMs: number,
     nowMs: number,
     fraction: number,
   ): Transition[] {
-    const job = jobs.get(row.job_id);
-    // Somebody decided while the look-up was under way.
-    if (job === undefined || job.state !== "needs_reconciliation") return [];
     if (lookUp.kind === "not_answered") {
       notAnswered(row, lookUp, settings, nowMs, fraction);
       return [];
     }
-    const found = [...new Map(lookUp.records.map((record) => [record.externalId, record])).values()];
+    const found = distinct(lookUp);
     const [only] = found;
     if (only === undefined) return foundNothing(row, job, settings, startedAtMs, nowMs);
-    const seen = { at_ms: nowMs, found: found.map(({ externalId }) => externalId), detail: null };
-    const progress = { checks: row.checks + 1, failedChecks: 0, nextCheckAtMs: null };
+    const ids = found.map(({ externalId }) => externalId);
     if (found.length > 1) {
-      record(row, seen, { ...progress, reason: "found_twice" });
-      askAPerson(job, `the look-up found ${found.length} records: ${seen.found.join(", ")}.`, nowMs);
+      recordHit(row, ids, "found_twice", nowMs);
+      askAPerson(job, `the look-up found ${found.length} records: ${ids.join(", ")}.`, nowMs);
       return [];
     }
-    record(row, seen, progress);
+    recordHit(row, ids, row.reason, nowMs);
     return jobs.done(job, { externalId: only.externalId, link: only.link, reason: "found" }, nowMs);
+  }
+
+  /** Somebody decided while the look-up was under way. That stands, but a record that it found is evidence. */
+  function afterDecision(
+    row: ReconciliationRow,
+    job: JobRow,
+    lookUp: LookUp,
+    settingsOf: StepSettingsOf,
+    nowMs: number,
+  ): Transition[] {
+    const found = distinct(lookUp);
+    const [only, second] = found;
+    if (only === undefined) return [];
+    const ids = found.map(({ externalId }) => externalId);
+    recordHit(row, ids, row.reason, nowMs);
+    if (second !== undefined && job.state === "pending")
+      return jobs.park(job, "found_twice", null, row.unknown_at_ms, settingsOf, nowMs);
+    attempts.prove(job, only);
+    return late.apply(job, only, nowMs);
+  }
+
+  function recordHit(row: ReconciliationRow, ids: string[], reason: string, nowMs: number): void {
+    const seen = { at_ms: nowMs, found: ids, detail: null };
+    record(row, seen, { checks: row.checks + 1, failedChecks: 0, nextCheckAtMs: null, reason });
   }
 
   return {
     dueChecks: async (nowMs, limit) =>
-      transact(db, "read due look-ups", () =>
+      look("read due look-ups", () =>
         due.all(nowMs, limit).flatMap(({ reconciliation_id, job_id, destination }) => {
           const job = jobs.get(job_id);
           if (job === undefined) return [];
-          return [
-            {
-              reconciliationId: reconciliation_id,
-              jobId: job_id,
-              destination,
-              step: job.step,
-              context: contexts.load(job),
-            },
-          ];
+          const context = contexts.load(job);
+          return [{ reconciliationId: reconciliation_id, jobId: job_id, destination, context }];
         }),
       ),
 
@@ -173,11 +188,14 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
     ) => {
       crash("lookup.answered");
       const transitions = transact(db, "record a look-up", () => {
-        const row = open.get(reconciliationId);
+        const row = byId.get(reconciliationId);
         const job = row === undefined ? undefined : jobs.get(row.job_id);
-        const settings = job === undefined ? null : settingsOf(job.destination, job.step);
-        if (row === undefined || settings === null) return [];
-        const result = conclude(row, lookUp, settings, startedAtMs, nowMs, fraction);
+        if (row === undefined || job === undefined) return [];
+        const settings = settingsOf(job.destination, job.step);
+        const result =
+          row.resolved_at_ms === null
+            ? conclude(row, job, lookUp, settings, startedAtMs, nowMs, fraction)
+            : afterDecision(row, job, lookUp, settingsOf, nowMs);
         crash("resolve.before_commit");
         return result;
       });
@@ -185,4 +203,10 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
       return transitions;
     },
   };
+}
+
+/** One search may list a record more than once. */
+function distinct(lookUp: LookUp): { externalId: string; link: string | null }[] {
+  if (lookUp.kind === "not_answered") return [];
+  return [...new Map(lookUp.records.map((record) => [record.externalId, record])).values()];
 }
