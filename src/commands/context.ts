@@ -68,14 +68,9 @@ function loginName(): string {
 
 // ---- the configuration: the one place that knows its loader ---------------------------------------------------------
 
+/** No secret is read: what is stored can be looked at without having the token at hand. */
 function configuration(options: GlobalOptions, { env, cwd }: Context): Config {
-  // Without a file the token alone makes a daemon; to look at what it stored, nobody needs to have the token at hand.
-  const token = env.TELEGRAM_BOT_TOKEN || "not needed here";
-  return loadConfig({
-    path: options.config ?? undefined,
-    env: { ...env, TELEGRAM_BOT_TOKEN: token },
-    cwd,
-  });
+  return loadConfig({ path: options.config ?? undefined, env, cwd });
 }
 
 /** What decides an update, as the configuration is now. @throws ConfigError */

@@ -34,7 +34,9 @@ export interface Output {
 }
 
 /** The compiled program where it is as new as the sources, else the sources: slower, the same. */
-const PROGRAM = builtIsFresh() ? ["dist/cli.js"] : ["--import", "tsx", "src/cli.ts"];
+const PROGRAM = builtIsFresh()
+  ? [join(ROOT, "dist/cli.js")]
+  : ["--import", import.meta.resolve("tsx"), join(ROOT, "src/cli.ts")];
 
 function builtIsFresh(): boolean {
   const built = join(ROOT, "dist/cli.js");
@@ -48,18 +50,17 @@ function builtIsFresh(): boolean {
 
 export interface RunOptions {
   env?: NodeJS.ProcessEnv;
-  /** Ends the reading of stdout after the first bytes, as `| head` does. */
-  head?: boolean;
+  /** Default: the repository. */
+  cwd?: string;
 }
 
 /** Runs a program without a terminal and without any of our variables in its environment. */
 export function execute(program: string, argv: readonly string[], options: RunOptions = {}): Promise<Output> {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, ...options.env };
-  const child = spawn(program, argv, { cwd: ROOT, env, stdio: ["ignore", "pipe", "pipe"] });
+  const child = spawn(program, argv, { cwd: options.cwd ?? ROOT, env, stdio: ["ignore", "pipe", "pipe"] });
   const output: Output = { code: null, out: "", err: "" };
   child.stdout.on("data", (chunk) => {
     output.out += String(chunk);
-    if (options.head === true) child.stdout.destroy();
   });
   child.stderr.on("data", (chunk) => {
     output.err += String(chunk);
@@ -72,6 +73,12 @@ export function execute(program: string, argv: readonly string[], options: RunOp
 
 export function leadonce(argv: readonly string[], options: RunOptions = {}): Promise<Output> {
   return execute(process.execPath, [...PROGRAM, ...argv], options);
+}
+
+/** `leadonce … | reader`, through a pipe as the shell makes it; the exit code is that of whichever failed. */
+export function leadonceInto(reader: string, argv: readonly string[]): Promise<Output> {
+  const line = `set -o pipefail; "$@" | ${reader}`;
+  return execute("bash", ["-c", line, "bash", process.execPath, ...PROGRAM, ...argv]);
 }
 
 export function tempFolder(t: TestContext): string {
