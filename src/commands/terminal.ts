@@ -35,7 +35,7 @@ const CONTROLS = /\u001b(?!\[\d{1,2}m)|[\u0000-\u0009\u000b-\u001a\u001c-\u001f\
 export function makeTerminal(streams: Streams, env: NodeJS.ProcessEnv): Terminal {
   const { stdin, stdout, stderr } = streams;
   const coloured = stdout.isTTY === true && !env.NO_COLOR && env.TERM !== "dumb";
-  let secrets: string[] = [env.TELEGRAM_BOT_TOKEN ?? ""];
+  let secrets: readonly string[] = [];
   let redact = redactor(secrets);
 
   const printer = (stream: NodeJS.WritableStream): ((text: string) => void) => {

@@ -100,13 +100,13 @@ function screen(options: { tty?: boolean; env?: NodeJS.ProcessEnv } = {}) {
 
 describe("nothing printed holds what must not leak (P5)", () => {
   test("bot tokens, phone numbers and hidden secrets are replaced, on both streams", () => {
-    const { terminal, out, err } = screen({ env: { TELEGRAM_BOT_TOKEN: "plain-env-token" } });
+    const { terminal, out, err } = screen();
     terminal.hide(["hunter2"]);
-    const text = `a ${TOKEN} b +12025550101 c hunter2 d plain-env-token e`;
+    const text = `a ${TOKEN} b +12025550101 c hunter2 d`;
     terminal.out(text);
     terminal.err(text);
-    assert.equal(out(), "a [secret] b [phone] c [secret] d [secret] e\n");
-    assert.equal(err(), "a [secret] b [phone] c [secret] d [secret] e\n");
+    assert.equal(out(), "a [secret] b [phone] c [secret] d\n");
+    assert.equal(err(), "a [secret] b [phone] c [secret] d\n");
   });
 
   test("control characters of a destination's answer do not reach the screen, our colours do", () => {
