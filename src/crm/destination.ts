@@ -22,6 +22,7 @@ import {
 import { IMPOSSIBLE_CONTEXT } from "./samples.ts";
 import { SecretPlaceholders, type Secrets } from "./secrets.ts";
 import {
+  atPath,
   compile,
   namedVariables,
   renderText,
@@ -58,6 +59,7 @@ export class HttpDestination {
   readonly #settings: HttpDestinationSettings;
   readonly #secrets: Secrets;
   readonly #mark: string;
+  readonly #placeholders: SecretPlaceholders;
   readonly #shared: SharedParts;
   readonly #steps: ReadonlyMap<Step, CompiledStep>;
   readonly #knownSecrets: readonly string[];
@@ -68,6 +70,7 @@ export class HttpDestination {
     this.#settings = settings;
     this.#secrets = secrets;
     this.#mark = mark;
+    this.#placeholders = new SecretPlaceholders(mark, secrets);
     this.#shared = compileShared(this.#path, settings);
     this.#steps = compileSteps(this.#path, settings, this.#shared);
     this.#knownSecrets = this.#secretsInAllSpellings();
@@ -82,13 +85,12 @@ export class HttpDestination {
 
   /** As it is stored, with placeholders for secrets; null: the request has no body. */
   storableBody(request: CompiledRequest, context: StepContext): string | null {
-    const placeholders = new SecretPlaceholders(this.#mark, this.#secrets);
-    return renderBody(request, this.#variables(context, placeholders.variables()));
+    return renderBody(request, this.#variables(context, this.#placeholders.variables));
   }
 
   /** @param body as it is stored; URL and headers are rendered anew */
   request(request: CompiledRequest, context: StepContext, body: string | null): Omit<HttpRequest, "fresh"> {
-    return this.#filled(request, context, body, this.#secrets);
+    return this.#filled(request, context, body, this.#secrets, this.#placeholders);
   }
 
   lookUp({ request }: CompiledLookUp, context: StepContext): Omit<HttpRequest, "fresh"> {
@@ -131,11 +133,7 @@ export class HttpDestination {
   hasAllValues({ names }: CompiledLookUp, context: StepContext): boolean {
     const variables = this.#variables(context, this.#secrets);
     return names.every((segments) => {
-      const value = segments.reduce<unknown>(
-        // Variables are plain nested objects; a missing member is undefined and stays so.
-        (inner, name) => (inner as Record<string, unknown> | null | undefined)?.[String(name)],
-        variables,
-      );
+      const value = atPath(variables, segments.map(String));
       return value !== null && value !== undefined && value !== "";
     });
   }
@@ -149,6 +147,7 @@ export class HttpDestination {
       context,
       this.storableBody(request, context),
       shown,
+      new SecretPlaceholders(this.#mark, shown),
     );
     return { method, url: url.href.replaceAll("%5Bsecret%5D", "[secret]"), headers, body };
   }
@@ -162,9 +161,9 @@ export class HttpDestination {
     context: StepContext,
     body: string | null,
     secrets: Secrets,
+    placeholders: SecretPlaceholders,
   ): Omit<HttpRequest, "fresh"> {
     const { url, headers } = renderTarget(request, this.#variables(context, secrets));
-    const placeholders = new SecretPlaceholders(this.#mark, secrets);
     const filled = body === null ? null : fillBody(request, body, placeholders);
     const defaults = {
       accept: "application/json",

@@ -11,14 +11,16 @@ export type Json = { readable: true; value: unknown } | { readable: false };
 
 /** Integers beyond 2^53 become strings: as numbers they would name another record. */
 export function parseJson(text: string): Json {
-  const exact = text
-    .replace(/^\uFEFF/, "")
-    .replace(JSON_TOKEN, (token) => (LONG_INTEGER.test(token) ? `"${token}"` : token));
   try {
-    return { readable: true, value: JSON.parse(exact) };
+    return { readable: true, value: JSON.parse(withExactIntegers(text.replace(/^\uFEFF/, ""))) };
   } catch {
     return { readable: false };
   }
+}
+
+function withExactIntegers(text: string): string {
+  if (!/\d{16}/.test(text)) return text;
+  return text.replace(JSON_TOKEN, (token) => (LONG_INTEGER.test(token) ? `"${token}"` : token));
 }
 
 /** @param pointer `""` is the whole value, `/a/0/b` a member; undefined where there is no such member */

@@ -120,7 +120,8 @@ export function fillBody(
   placeholders: SecretPlaceholders,
 ): { content: string; type: string } {
   const form = body.kind === "form";
-  const json = !form && isJson(stored);
+  // What a table was rendered to needs no second look; a stored body may be older than the configuration, though.
+  const json = !form && ((body.kind === "json" && stored.startsWith("{")) || isJson(stored));
   const encode = form ? encodeFormText : json ? encodeJsonText : (secret: string) => secret;
   const type = form
     ? "application/x-www-form-urlencoded"

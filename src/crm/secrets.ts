@@ -16,16 +16,18 @@ const MARK = /^[A-Za-z0-9]{16,}$/;
 export class SecretPlaceholders {
   readonly #mark: string;
   readonly #secrets: Secrets;
+  readonly #placeholder: RegExp;
+  /** What templates of a body see under `secrets`. */
+  readonly variables: Variables;
 
   constructor(mark: string, secrets: Secrets) {
     if (!MARK.test(mark)) throw new TypeError("the mark of secrets needs 16 or more letters and digits");
     this.#mark = mark;
     this.#secrets = secrets;
-  }
-
-  /** What templates of a body see under `secrets`. */
-  variables(): Variables {
-    return Object.fromEntries(Object.keys(this.#secrets).map((name) => [name, this.#placeholder(name)]));
+    this.#placeholder = new RegExp(`${mark}x([0-9a-f]*)x`, "g");
+    this.variables = Object.fromEntries(
+      Object.keys(secrets).map((name) => [name, `${mark}x${Buffer.from(name).toString("hex")}x`]),
+    );
   }
 
   /**
@@ -34,7 +36,8 @@ export class SecretPlaceholders {
    * Errors: `MissingSecretError` when a stored body asks for a secret that the configuration no longer has.
    */
   fill(body: string, encode: (secret: string) => string): string {
-    return body.replace(new RegExp(`${this.#mark}x([0-9a-f]*)x`, "g"), (_, hex: string) => {
+    if (!body.includes(this.#mark)) return body;
+    return body.replace(this.#placeholder, (_, hex: string) => {
       const name = Buffer.from(hex, "hex").toString();
       const secret = Object.hasOwn(this.#secrets, name) ? this.#secrets[name] : undefined;
       if (secret === undefined) {
@@ -42,9 +45,5 @@ export class SecretPlaceholders {
       }
       return encode(secret);
     });
-  }
-
-  #placeholder(name: string): string {
-    return `${this.#mark}x${Buffer.from(name).toString("hex")}x`;
   }
 }

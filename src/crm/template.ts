@@ -4,14 +4,22 @@
  *
  * Source: liquidjs 10. `keepOutputType` keeps the type of a value that is written alone.
  */
-import { Liquid, LiquidError, type Template as LiquidPart, Output } from "liquidjs";
+import { Liquid, LiquidError, type Template as LiquidPart, Output, TypeGuards } from "liquidjs";
 
 export interface Template {
   /** Where it stands in the configuration: `crm.sales.lead.body.name`. */
   path: string;
   source: string;
   parts: readonly LiquidPart[];
+  /** The same parts, ready to be rendered. */
+  pieces: readonly Piece[];
 }
+
+/** Most of any template is text and plain `{{ contact.name }}`, which need no interpreter. */
+type Piece =
+  | { kind: "text"; text: string }
+  | { kind: "variable"; names: readonly string[]; written: string }
+  | { kind: "output" | "tag"; part: LiquidPart };
 
 export type Variables = Record<string, unknown>;
 
@@ -68,10 +76,26 @@ function createEngine(): Liquid {
 /** Errors: `TemplateError` for a syntax error, an unknown filter or tag. */
 export function compile(path: string, source: string): Template {
   try {
-    return { path, source, parts: engine.parse(source) };
+    const parts = engine.parse(source);
+    return { path, source, parts, pieces: parts.map(pieceOf) };
   } catch (error) {
     throw templateError(path, error);
   }
+}
+
+function pieceOf(part: LiquidPart): Piece {
+  if (TypeGuards.isHTMLToken(part.token)) return { kind: "text", text: part.token.getContent() };
+  if (!(part instanceof Output)) return { kind: "tag", part };
+  const [names, ...more] = namedVariables([part]);
+  const [token, ...others] = part.value.initial.postfix;
+  const plain =
+    part.value.filters.length === 0 &&
+    others.length === 0 &&
+    TypeGuards.isPropertyAccessToken(token) &&
+    more.length === 0 &&
+    names?.every((name) => typeof name === "string" && name !== "size");
+  if (!plain || names === undefined) return { kind: "output", part };
+  return { kind: "variable", names: names.map(String), written: part.token.getText() };
 }
 
 /** Every variable that the template (or the part of it) names, as paths. */
@@ -81,24 +105,27 @@ export function namedVariables(parts: readonly LiquidPart[]): (readonly unknown[
 
 /** The value itself where the template is one `{{ … }}` alone, else text. */
 export function renderValue(template: Template, variables: Variables): unknown {
-  const value = run(template.path, template.parts, variables);
-  return loneOutput(template.parts) === null ? asText(value) : value;
+  const [only] = template.pieces;
+  const alone = template.pieces.length === 1 && (only?.kind === "variable" || only?.kind === "output");
+  return alone ? pieceValue(template.path, only, variables) : renderText(template, variables);
 }
 
-export function renderText(template: Template, variables: Variables): string {
-  return asText(run(template.path, template.parts, variables));
+export function renderText({ path, pieces }: Template, variables: Variables): string {
+  return pieces.map((piece) => asText(pieceValue(path, piece, variables))).join("");
 }
 
 /**
  * A URL or a part of one. An empty value in its path would name another resource (`leads//notes`), so it is an error;
  * in the query it is harmless.
  */
-export function renderUrlText(template: Template, variables: Variables): string {
+export function renderUrlText({ path, pieces }: Template, variables: Variables): string {
   let url = "";
-  for (const part of template.parts) {
-    const text = asText(run(template.path, [part], variables));
-    if (part instanceof Output && text.trim() === "" && !/[?#]/.test(url)) {
-      throw new TemplateError(template.path, `${part.token.getText()} is empty, and the URL's path needs it`);
+  for (const piece of pieces) {
+    const text = asText(pieceValue(path, piece, variables));
+    const isValue = piece.kind === "variable" || piece.kind === "output";
+    if (isValue && text.trim() === "" && !/[?#]/.test(url)) {
+      const written = piece.kind === "variable" ? piece.written : piece.part.token.getText();
+      throw new TemplateError(path, `${written} is empty, and the URL's path needs it`);
     }
     url += text;
   }
@@ -111,12 +138,31 @@ export function loneOutput(parts: readonly LiquidPart[]): Output | null {
   return parts.length === 1 && only instanceof Output ? only : null;
 }
 
-function run(path: string, parts: readonly LiquidPart[], variables: Variables): unknown {
-  try {
-    return engine.renderSync([...parts], variables);
-  } catch (error) {
-    throw templateError(path, error);
+function pieceValue(path: string, piece: Piece, variables: Variables): unknown {
+  switch (piece.kind) {
+    case "text":
+      return piece.text;
+    case "variable":
+      return atPath(variables, piece.names);
+    case "output":
+    case "tag":
+      try {
+        return engine.renderSync([piece.part], variables);
+      } catch (error) {
+        throw templateError(path, error);
+      }
   }
+}
+
+/** Undefined where any name on the way is missing. */
+export function atPath(variables: Variables, names: readonly string[]): unknown {
+  let value: unknown = variables;
+  for (const name of names) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;
+    // An object with this own member.
+    value = (value as Variables)[name];
+  }
+  return value;
 }
 
 function asText(value: unknown): string {
@@ -124,7 +170,7 @@ function asText(value: unknown): string {
 }
 
 function templateError(path: string, error: unknown): TemplateError {
-  if (!LiquidError.is(error)) return new TemplateError(path, String(error), error);
+  if (!LiquidError.is(error)) throw error; // a bug of ours
   const message = error.originalError?.message ?? error.message;
   return new TemplateError(path, message.split("\n")[0] ?? message, error);
 }

@@ -34,7 +34,8 @@ export function variablesOf(context: StepContext, mark: string): Variables {
   const { contact } = input;
   // Of several messages the texts are joined; everything else is that of the first, which opened the conversation.
   const [first] = input.messages;
-  const variables: Variables = {
+  const own = (text: string | null | undefined) => (text ? clean(text).replaceAll(mark, "") : (text ?? null));
+  return {
     operation: {
       id: operation.id,
       key: operation.key,
@@ -43,28 +44,27 @@ export function variablesOf(context: StepContext, mark: string): Variables {
     },
     contact: {
       id: contact.userId,
-      name: contactName(contact),
-      first_name: contact.firstName,
-      last_name: contact.lastName,
-      username: contact.username,
-      phone: contact.phone,
-      language: contact.language,
-      link: contactLink(contact),
-      record_id: context.contactRecordId,
+      name: own(contactName(contact)),
+      first_name: own(contact.firstName),
+      last_name: own(contact.lastName),
+      username: own(contact.username),
+      phone: own(contact.phone),
+      language: own(contact.language),
+      link: own(contactLink(contact)),
+      record_id: own(context.contactRecordId),
     },
     message: {
-      text: first === undefined ? null : input.messages.map(({ text }) => text).join("\n"),
-      kind: first?.kind ?? null,
+      text: first === undefined ? null : own(input.messages.map(({ text }) => text).join("\n")),
+      kind: own(first?.kind),
       date: first === undefined ? null : isoSeconds(first.date * 1000),
-      ref: first?.ref ?? null,
-      link: first?.link ?? null,
+      ref: own(first?.ref),
+      link: own(first?.link),
     },
-    source: { first: input.source.first, last: input.source.last },
-    lead: { id: lead.id, link: lead.link },
+    source: { first: own(input.source.first), last: own(input.source.last) },
+    lead: { id: own(lead.id), link: own(lead.link) },
     bot: { id: bot.id, username: bot.username },
     action: context.action,
   };
-  return JSON.parse(cleanJson(variables).replaceAll(mark, ""));
 }
 
 /** What an answer might quote of this operation and nobody else may read. */
@@ -82,8 +82,11 @@ export function clean(text: string): string {
   return text.replace(/\p{Surrogate}/gu, "\uFFFD").replaceAll("\u0000", "");
 }
 
-/** `JSON.stringify` with every text clean; filters such as `truncate` can cut a surrogate pair. */
+/** `JSON.stringify` with every text clean; filters such as `split` can cut a surrogate pair. */
 export function cleanJson(value: unknown): string {
+  const json = JSON.stringify(value);
+  // What has to be cleaned stands there escaped; nearly always there is nothing.
+  if (!/\\u(?:0000|d[89a-f])/.test(json)) return json;
   return JSON.stringify(value, (_, member) => (typeof member === "string" ? clean(member) : member));
 }
 

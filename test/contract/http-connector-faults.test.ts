@@ -218,27 +218,50 @@ describe("a proxy that does not let it through is not_applied", () => {
 });
 
 describe("a proxy that lets it through", () => {
+  const created = 'HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{"id":"L"}';
+
   it("by CONNECT", async () => {
-    const crm = await rawCrm((socket) =>
-      socket.end('HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{"id":"L"} '.trim()),
-    );
+    const crm = await rawCrm((socket) => socket.end(created));
     const server = createHttpServer();
     let asked = "";
     server.on("connect", (request, socket) => {
       asked = request.url ?? "";
-      const through = connect(Number(new URL(crm.baseUrl).port), "127.0.0.1", () => {
-        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
-        through.pipe(socket).pipe(through);
-      });
-      through.on("error", () => socket.destroy());
+      socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+      joinTo(crm.baseUrl, socket as Socket);
     });
-    const outcome = await outcomeOf({
-      baseUrl: "http://crm.invalid/api",
-      proxy: `http://${await listen(server)}`,
-    });
+    const proxy = `http://${await listen(server)}`;
+    const outcome = await outcomeOf({ baseUrl: "http://crm.invalid/api", proxy });
     assert.equal(outcome.kind, "confirmed");
     assert.equal(asked, "crm.invalid:80");
+    assert.equal(crm.requests.length, 1);
   });
+
+  it("by SOCKS, which is told the name and looks it up itself", async () => {
+    const crm = await rawCrm((socket) => socket.end(created));
+    let asked = "";
+    const address = await listen(
+      createServer((socket) => {
+        socket.once("data", () => {
+          socket.write(Buffer.from([5, 0]));
+          socket.once("data", (command: Buffer) => {
+            asked = command.toString("latin1", 5, command.length - 2);
+            socket.write(Buffer.from([5, 0, 0, 1, 127, 0, 0, 1, 0, 80]));
+            joinTo(crm.baseUrl, socket);
+          });
+        });
+      }),
+    );
+    const outcome = await outcomeOf({ baseUrl: "http://crm.invalid/api", proxy: `socks5://${address}` });
+    assert.equal(outcome.kind, "confirmed");
+    assert.equal(asked, "crm.invalid");
+    assert.equal(crm.requests.length, 1);
+  });
+
+  function joinTo(baseUrl: string, socket: Socket): void {
+    const through = connect(Number(new URL(baseUrl).port), "127.0.0.1");
+    through.on("error", () => socket.destroy());
+    through.pipe(socket).pipe(through);
+  }
 });
 
 describe("what may have left is unknown, and is sent once", () => {

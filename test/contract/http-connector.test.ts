@@ -128,6 +128,33 @@ describe("an answer that is not the true one", () => {
   });
 });
 
+describe("what is told of an answer", () => {
+  it("shows no secret in the spelling that a header or a URL gives it", async () => {
+    await start("search");
+    await made.close();
+    const secrets = { token: TOKEN, user: "an operator", pass: "a pass/word" };
+    const headers = {
+      Authorization: "Bearer {{ secrets.token }}",
+      "X-Login": "Basic {{ secrets.user | append: ':' | append: secrets.pass | base64_encode }}",
+    };
+    made = connector({ baseUrl: crm.url, headers, secretNames: Object.keys(secrets) }, { secrets });
+    const login = Buffer.from("an operator:a pass/word").toString("base64");
+    const said = `login ${login}, url ?p=${encodeURIComponent(secrets.pass)}, header Bearer ${TOKEN}`;
+    crm.fault({ on: "create", ...answers.status(422, said) });
+    const { detail } = await send(made);
+    assert.equal(detail, "HTTP 422: login [secret], url ?p=[secret], header Bearer [secret]");
+  });
+
+  it("a link that can't be made is left out, and the record is confirmed all the same", async () => {
+    await start("search");
+    await made.close();
+    const link = "https://crm.example/{{ id }}{{ message.text | where_exp: 'x', message.text }}";
+    made = connector({ baseUrl: crm.url, steps: { lead: step({ link }) } });
+    const outcome = await send(made, context({ messages: [message({ text: "x +++" })] }));
+    assert.deepEqual([outcome.kind, outcome.kind === "confirmed" && outcome.link], ["confirmed", null]);
+  });
+});
+
 describe("an answer that is lost", () => {
   for (const kind of ["apply-then-drop", "apply-then-cut", "drop"] as const) {
     it(`${kind}: unknown, and the look-up tells what became of it`, async () => {
