@@ -91,12 +91,13 @@ export function safetyOf(step: BuiltStep, own: StepTable, table: HttpTable): Saf
   if (step !== "note" || table.safety === null) return table.safety ?? byLookUp;
   switch (table.safety) {
     case "idempotency-key":
-      return sendsReference(own, table) ? table.safety : byLookUp;
+      return sendsReference(table.safety, own, table) ? table.safety : byLookUp;
     case "external-id":
       return isUpsert(own) || own.exists !== null ? table.safety : byLookUp;
     case "search":
+      return byLookUp;
     case "none":
-      return table.safety === "none" ? "none" : byLookUp;
+      return "none";
   }
 }
 
@@ -104,13 +105,21 @@ export function isUpsert({ method }: StepTable): boolean {
   return method === "PUT" || method === "PATCH";
 }
 
-export function sendsReference({ url, headers, body, form }: StepTable, table: HttpTable): boolean {
-  return namesReference([table.headers, url, headers, body, form]);
+/** Whether the request holds what its class rests on. */
+export function sendsReference(safety: SafetyClass, own: StepTable, table: HttpTable): boolean {
+  const { url, headers, body, form } = own;
+  const parts = [table.headers, url, headers, body, form];
+  return safety === "idempotency-key" ? names(parts, "operation.key") : namesReference(parts);
 }
 
-/** Whether a template among the parts sends something by which the record can be told from all others. */
+/** Whether a template among the parts names something by which one record can be told from all others. */
 export function namesReference(parts: readonly unknown[]): boolean {
-  return /\{[{%][^}]*\b(operation\b|message\.ref\b)/.test(JSON.stringify(parts));
+  return ["operation", "message.ref"].some((variable) => names(parts, variable));
+}
+
+function names(parts: readonly unknown[], variable: string): boolean {
+  const pattern = new RegExp(`\\{[{%][^}]*\\b${variable.replace(".", "\\.")}\\b`);
+  return pattern.test(JSON.stringify(parts));
 }
 
 function stepSettings(step: BuiltStep, own: StepTable, table: HttpTable): StepSettings {

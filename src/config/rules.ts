@@ -91,15 +91,19 @@ function* stepRules(parent: string, step: BuiltStep, own: StepTable, table: Http
   const path = `${parent}.${step}`;
   yield* safetyRules(parent, step, own, table);
   const safety = safetyOf(step, own, table);
-  if (safety !== "none" && !sendsReference(own, table)) {
+  if (safety !== "none" && !sendsReference(safety, own, table)) {
     yield {
       path,
       value: null,
-      message: `safety "${safety}" rests on our reference, which this request does not send`,
-      hint:
-        safety === "idempotency-key"
-          ? "send {{ operation.key }} in the header that the CRM documents"
-          : `put {{ operation.${step === "note" ? "code" : "id"} }} into its body`,
+      ...(safety === "idempotency-key"
+        ? {
+            message: `safety "${safety}" rests on a key, which this request does not send`,
+            hint: "send {{ operation.key }} in the header that the CRM documents",
+          }
+        : {
+            message: `safety "${safety}" rests on our reference, which this request does not send`,
+            hint: `put {{ operation.${step === "note" ? "code" : "id"} }} into its body`,
+          }),
       reads: [`${parent}.safety`],
     };
   }
