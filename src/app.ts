@@ -14,6 +14,7 @@ import type { ActionSettings, DestinationSettings, StepSettingsOf } from "./doma
 import type { Accepted, Decide, Transition } from "./domain/store.ts";
 import { makeReconciler, type Reconciler } from "./reconcile/reconciler.ts";
 import { type Lock, lockedError, openStore, preparePath, type Store, takeLock } from "./store/index.ts";
+import type { PollerAlert } from "./telegram/alarms.ts";
 import { telegramClient } from "./telegram/client.ts";
 import { Poller } from "./telegram/poller.ts";
 import { botIdOfToken } from "./telegram/token.ts";
@@ -62,6 +63,13 @@ export interface App {
 
 /** With the poll already cut off, this leaves two of the ten seconds for settling what is cut off. */
 const FINISH_WITHIN_MS = 7_000;
+/** Told once, at a start: nothing can be done about them, so they end with the run. */
+const PASSING_ALERTS = [
+  "gap",
+  "absence",
+  "backlog",
+  "group_privacy",
+] as const satisfies readonly PollerAlert[];
 const HEARTBEAT_MS = 60_000;
 
 /** @throws LockedError, ConfigError, StorageError */
@@ -219,6 +227,8 @@ async function enterRun(store: Store, settings: AppSettings, runId: RunId, clock
   };
   await store.startRun(run, clock.now());
   await store.configureDestinations(settings.destinations, clock.now());
+  // What only had to be read once was there to be read until now.
+  for (const kind of PASSING_ALERTS) await store.clearAlert(kind, "telegram", clock.now());
   const bot = await store.bot();
   // Another version may understand what this one's predecessor did not.
   if (lastVersion !== undefined && lastVersion !== VERSION && bot !== null) {

@@ -8,7 +8,7 @@ import { makeIntake } from "../domain/intake.ts";
 import type { TraceReport } from "../domain/reports.ts";
 import type { AcceptedUpdate } from "../domain/store.ts";
 import type { Store } from "../store/index.ts";
-import { type Context, configuredActions, deciding } from "./context.ts";
+import { type Context, configuredActions, deciding, operatorOf } from "./context.ts";
 import type { RetryUpdateOptions } from "./invocation.ts";
 import { json } from "./text.ts";
 
@@ -69,7 +69,7 @@ async function decideAgain(
     bot: { id: bot.botId, username: bot.username ?? "" },
   });
   const { updates } = await store.redecide(
-    { eventKey: asEventKey(update.event_key) },
+    { eventKey: asEventKey(update.event_key), operator: operatorOf(null, context.env) },
     decide,
     context.clock.now(),
   );

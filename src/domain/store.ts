@@ -80,8 +80,12 @@ export interface IntakeStore {
   ): Promise<{ kind: "bound" } | { kind: "other"; bot: BotRow }>;
   /** P1, P2: the updates of one page, what `decide` makes of them and the offset, in one durable commit. */
   accept(page: Page, decide: Decide): Promise<Accepted>;
-  /** Decides quarantined updates again, or one ignored or quarantined update by its key. */
-  redecide(which: { eventKey: EventKey } | "quarantined", decide: Decide, nowMs: number): Promise<Accepted>;
+  /** Decides quarantined updates again, or, by a person, one ignored or quarantined update. */
+  redecide(
+    which: { eventKey: EventKey; operator: Operator } | "quarantined",
+    decide: Decide,
+    nowMs: number,
+  ): Promise<Accepted>;
   recordPoller(botId: BotId, report: PollerReport, nowMs: number): Promise<void>;
 }
 

@@ -18,6 +18,7 @@ import {
 } from "../domain/update.ts";
 import { alertBook } from "./alerts.ts";
 import { isStorageTrouble } from "./database.ts";
+import { actionBook } from "./operator-actions.ts";
 import { planWriter } from "./plan.ts";
 import { look, reader, type StoreContext, transact } from "./sql.ts";
 
@@ -66,6 +67,7 @@ interface Verdict {
 export function intakeStore(context: StoreContext): IntakeStore {
   const { db, crash } = context;
   const alerts = alertBook(db);
+  const actions = actionBook(db);
   const plans = planWriter(db);
   const theBot = reader(db, botRow, "SELECT * FROM bots ORDER BY bound_at_ms LIMIT 1");
   const known = reader(db, storedUpdate, "SELECT * FROM updates WHERE event_key = ?");
@@ -199,6 +201,13 @@ export function intakeStore(context: StoreContext): IntakeStore {
           const result = acceptOne(update, decide, nowMs);
           if (result.state !== "quarantined") alerts.clear("quarantined", row.event_key, nowMs);
           updates.push(result);
+        }
+        if (which !== "quarantined") {
+          const { operator, eventKey } = which;
+          actions.record(
+            { operator, action: "retry update", jobId: null, subject: eventKey, detail: null },
+            nowMs,
+          );
         }
         return summarise(updates, 0);
       }),

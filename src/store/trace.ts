@@ -101,7 +101,9 @@ export function tracer(db: Database.Database): (anything: string) => Promise<Tra
   const actionsOf = reader(
     db,
     actionRow,
-    "SELECT a.* FROM operator_actions a JOIN jobs j USING (job_id) WHERE j.operation_id = ? ORDER BY a.at_ms",
+    `SELECT a.* FROM operator_actions a JOIN jobs j USING (job_id) WHERE j.operation_id = @id
+     UNION SELECT a.* FROM operator_actions a JOIN operation_updates ou ON ou.event_key = a.subject WHERE ou.operation_id = @id
+     ORDER BY at_ms`,
   );
 
   return async (anything) =>
@@ -152,7 +154,7 @@ export function tracer(db: Database.Database): (anything: string) => Promise<Tra
           })),
         ),
         operator_actions: ids.flatMap((id) =>
-          actionsOf.all(id).map(({ at_ms, ...row }) => ({ ...row, at: iso(at_ms) })),
+          actionsOf.all({ id }).map(({ at_ms, ...row }) => ({ ...row, at: iso(at_ms) })),
         ),
       };
     });

@@ -13,7 +13,7 @@ import { noCrash } from "../../src/domain/ports.ts";
 import type { Decide, IntakeStore, Page } from "../../src/domain/store.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { intakeStore } from "../../src/store/intake.ts";
-import { BOT, intakeSettings, makeWorld, messageUpdate, T0, type World } from "./fixtures.ts";
+import { BOT, intakeSettings, makeWorld, messageUpdate, OPERATOR, T0, type World } from "./fixtures.ts";
 
 const three = [1, 2, 3].map((updateId) => messageUpdate({ updateId }));
 
@@ -315,15 +315,15 @@ describe("one bad update", () => {
     const { updates } = await world.accept(boom);
     const eventKey = updates[0]?.eventKey;
     assert.ok(eventKey !== undefined);
-    const still = await world.store.redecide({ eventKey }, world.decide, T0 + 1);
+    const still = await world.store.redecide({ eventKey, operator: OPERATOR }, world.decide, T0 + 1);
     assert.equal(still.updates[0]?.state, "quarantined");
     assert.equal((await world.alerts("quarantined")).length, 1);
 
-    const again = await world.store.redecide({ eventKey }, healthy, T0 + 2);
+    const again = await world.store.redecide({ eventKey, operator: OPERATOR }, healthy, T0 + 2);
     assert.deepEqual([again.updates[0]?.state, again.work], ["accepted", true]);
     assert.deepEqual(await world.alerts("quarantined"), []);
     assert.deepEqual(counts(world), { updates: 1, operations: 1, jobs: 1, contacts: 1, next_offset: 3 });
-    assert.deepEqual(await world.store.redecide({ eventKey }, healthy, T0 + 3), {
+    assert.deepEqual(await world.store.redecide({ eventKey, operator: OPERATOR }, healthy, T0 + 3), {
       updates: [],
       duplicates: 0,
       work: false,
@@ -357,7 +357,7 @@ describe("one bad update", () => {
     const { updates } = await world.accept(three[0]);
     assert.deepEqual([updates[0]?.state, updates[0]?.reason], ["ignored", "no_action"]);
     const again = await world.store.redecide(
-      { eventKey: updates[0]?.eventKey ?? assert.fail() },
+      { eventKey: updates[0]?.eventKey ?? assert.fail(), operator: OPERATOR },
       makeIntake(intakeSettings()),
       T0,
     );
@@ -373,7 +373,10 @@ describe("one bad update", () => {
     world.write("DELETE FROM operation_updates");
     world.write("DELETE FROM operations");
     world.write("DELETE FROM updates");
-    assert.deepEqual((await world.store.redecide({ eventKey }, world.decide, T0)).updates, []);
+    assert.deepEqual(
+      (await world.store.redecide({ eventKey, operator: OPERATOR }, world.decide, T0)).updates,
+      [],
+    );
   });
 });
 
