@@ -42,6 +42,7 @@ async function carryOut(invocation: Invocation, context: Context): Promise<ExitC
     case "run":
       return (await import("./commands/run.ts")).runCommand(invocation.options, context);
     case "demo":
+      return (await import("./commands/demo.ts")).demoCommand(invocation.options, context);
     case "check":
     case "try":
       throw new UsageError(`${invocation.command} is not part of this version yet`, "See: leadonce --help");
