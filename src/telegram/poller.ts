@@ -154,7 +154,10 @@ export class Poller {
       await this.#poll(this.#decide);
     } catch (error) {
       // By stop(), which the loop sees, or by the watchdog, after which the same call is sent again.
-      if (error instanceof TelegramError && error.kind === "aborted") return;
+      if (error instanceof TelegramError && error.kind === "aborted") {
+        await this.#condition.record();
+        return;
+      }
       const failure = failureOf(error);
       if (failure === null) throw error;
       if (error instanceof TelegramError && error.kind === "timeout") {
@@ -292,6 +295,7 @@ export class Poller {
   #stalled(silentMs: number): void {
     const { client, clock, log } = this.#options;
     log.warn("poller.stalled", { message: "no answer for long; connecting anew", silent_ms: silentMs });
+    if (this.#condition.lastError === null) this.#condition.failed("retrying", "a call to Telegram hangs");
     this.#raiseIfDeaf();
     this.#aliveMs = clock.monotonic();
     client.rebuildConnections();

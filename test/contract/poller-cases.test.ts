@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { lookup as resolveName } from "node:dns";
 import { type TestContext, test } from "node:test";
 import { Agent, buildConnector } from "undici";
-import { FIRST_ID, PERSON, PollerWorld } from "./poller-world.ts";
+import { FIRST_ID, PERSON, PollerWorld, TestClock } from "./poller-world.ts";
 
 const CONFLICT = {
   kind: "error",
@@ -59,12 +59,12 @@ test("TR-09: stopping after a commit sends no further call, and the next process
   });
   const id = world.say("the last one before the stop");
   world.run();
-  await world.running;
+  await world.ended();
   assert.deepEqual(world.offsets(), [undefined], "no call to confirm");
   assert.equal(world.bot.pending, 1, "Telegram still holds it");
 
   await world.restart();
-  await world.running;
+  await world.ended();
   assert.equal((await world.leads()).length, 1);
   assert.equal((await world.store.status("", 0)).updates.duplicates, 1);
   assert.equal(world.bot.updates.find(({ updateId }) => updateId === id)?.timesFetched, 2);
@@ -75,7 +75,7 @@ test("TR-10: a last poll that hangs does not hold up the stop, and what it fetch
   world.bot.fault({ kind: "apply-then-hang", method: "getUpdates" });
   const id = world.say("first");
   await world.telegram.waitFor(() => world.bot.polls.at(-1)?.fault === "apply-then-hang");
-  await world.poller.stop();
+  await world.stop();
   assert.equal(world.poller.status().state, "stopped");
   await world.restart();
   await world.bot.whenConfirmed(world.say("second"));
@@ -133,7 +133,7 @@ test("TR-13: a bug while storing ends the poller loudly, and the page is not con
     throw new TypeError("a bug");
   };
   world.say("hello");
-  await assert.rejects(world.running, { name: "TypeError", message: "a bug" });
+  await assert.rejects(world.ended(), { name: "TypeError", message: "a bug" });
   assert.deepEqual(new Set(world.offsets()), new Set([undefined]));
   assert.equal(world.bot.pending, 1);
 });
@@ -193,6 +193,8 @@ test("TR-37: the overlap of a restart is waited out with 5 to 30 s between tries
     assert.equal((await again).status, 409);
     world.telegram.advance(3_000);
   }
+  await world.bot.whenWaiting();
+  assert.equal(world.bot.polls.at(-1)?.parameters.timeout, "50", "a call that does not wait meets no rival");
   await world.bot.whenConfirmed(world.say("hello"));
   assert.equal((await world.leads()).length, 1);
   assert.deepEqual(world.alerts, []);
@@ -264,7 +266,7 @@ test("TR-42: a webhook set before the start is waited for, and nothing of the qu
   assert.equal(world.alerts[0]?.kind, "webhook");
   assert.ok(world.bot.requests.every(({ method }) => method !== "deleteWebhook"));
   assert.ok(world.bot.updates.every(({ fate }) => fate !== "dropped"));
-  await world.poller.stop();
+  await world.stop();
 });
 
 test("TR-42: take_over_webhook removes the webhook without dropping what waits", async (t) => {
@@ -343,6 +345,23 @@ test("TR-46: polls that are never answered are cut, told of after two of them, a
   assert.equal((await world.leads()).length, 1);
 });
 
+test("TR-46: a call that outlives even its own deadline is cut by the watchdog, and told of", async (t) => {
+  const world = await running(t, { clientClock: new TestClock() });
+  world.bot.fault({ kind: "black-hole", method: "getUpdates" });
+  const id = world.say("hello");
+  await world.telegram.waitFor(() => world.bot.polls.at(-1)?.fault === "black-hole");
+  await world.clock.run(140_000, 5_000);
+  await world.bot.whenConfirmed(id);
+  await world.until(() => world.recovered.length > 0);
+  assert.equal(world.log.of("poller.stalled").length, 1);
+  assert.deepEqual(
+    world.alerts.map(({ kind }) => kind),
+    ["unreachable"],
+  );
+  assert.deepEqual(world.recovered, ["unreachable"]);
+  assert.ok(world.reports.some(({ state, lastError }) => state === "retrying" && lastError !== null));
+});
+
 test("TR-47: after the machine slept, the dead poll is replaced at the next tick, on a new connection", async (t) => {
   const world = await running(t);
   world.bot.fault({ kind: "black-hole", method: "getUpdates" });
@@ -368,6 +387,9 @@ test("TR-47: a wait after a failure does not outlast the sleep of the machine", 
   world.clock.advance(5_000);
   await world.bot.whenConfirmed(id);
   assert.ok(world.clock.monotonic() < Number(wait_ms));
+  const refused = world.bot.polls.findIndex(({ fault }) => fault === "unauthorized");
+  const [before, after] = world.bot.polls.slice(refused, refused + 2);
+  assert.notEqual(after?.connection, before?.connection, "an idle connection may be dead too");
 });
 
 test("TR-48: a step of the wall clock by two hours is no stall and loses nothing", async (t) => {

@@ -30,6 +30,19 @@ export const PERSON = { id: 5550101, first_name: "Test Person" };
 export const FIRST_ID = 40_000_001;
 export const START_MS = Date.UTC(2026, 0, 15, 9, 0, 0);
 
+/** A guard against waiting for ever, not a measurement. */
+const LIMIT_MS = 15_000;
+
+function within<Value>(what: string, wait: (resolve: (value: Value) => void) => void): Promise<Value> {
+  return new Promise((resolve, reject) => {
+    const limit = setTimeout(() => reject(new Error(`Waited in vain for ${what}.`)), LIMIT_MS);
+    wait((value) => {
+      clearTimeout(limit);
+      resolve(value);
+    });
+  });
+}
+
 interface Sleeper {
   dueAtMs: number;
   ms: number;
@@ -95,7 +108,7 @@ export class TestClock implements Clock {
 
   /** Somebody sleeps for a time like this, now or later. */
   whenSleeping(match: (ms: number) => boolean): Promise<number> {
-    return new Promise((resolve) => {
+    return within("somebody to sleep", (resolve) => {
       const look = (): void => {
         const sleeper = [...this.#sleepers].find(({ ms }) => match(ms));
         if (sleeper === undefined) return;
@@ -138,7 +151,7 @@ export class TestLog implements Log {
 
   /** The next line of this event. */
   next(event: string): Promise<LogFields> {
-    return new Promise((resolve) => {
+    return within(event, (resolve) => {
       const look = (line: LogLine): void => {
         if (line.event !== event) return;
         this.#watchers.delete(look);
@@ -165,6 +178,8 @@ export interface WorldOptions {
   /** At each crash point of poller and store. */
   crash?: (point: CrashPoint) => void;
   dispatcher?: () => Dispatcher;
+  /** The client's own, instead of the poller's: it stands still, and no call meets its deadline. */
+  clientClock?: Clock;
   /** Instead of 127.0.0.1. */
   apiHost?: string;
 }
@@ -221,8 +236,18 @@ export class PollerWorld {
 
   run(): void {
     this.running = this.poller.run();
-    // Looked at by `running` where a test expects it to reject.
+    // Looked at by `ended` where a test expects it to reject.
     this.running.catch(() => {});
+  }
+
+  /** Settles as `run()` of the poller does. */
+  async ended(): Promise<void> {
+    await within<void>("the poller's end", (resolve) => void this.running.then(resolve, () => resolve()));
+    await this.running;
+  }
+
+  async stop(): Promise<void> {
+    await within<void>("the poller to stop", (resolve) => void this.poller.stop().then(resolve));
   }
 
   say(text: string): number {
@@ -231,7 +256,7 @@ export class PollerWorld {
 
   /** Another process on the same database: nothing but the file outlives the first. */
   async restart(): Promise<void> {
-    await this.poller.stop();
+    await this.stop();
     this.store.close();
     this.store = this.#openStore();
     this.poller = this.#makePoller();
@@ -251,11 +276,11 @@ export class PollerWorld {
 
   /** Looks again whenever the poller told of something. */
   until(condition: () => boolean): Promise<void> {
-    return new Promise((resolve) => {
+    return within("what the poller should tell", (resolve) => {
       const look = (): void => {
         if (!condition()) return;
         this.#watchers.delete(look);
-        resolve();
+        resolve(undefined);
       };
       this.#watchers.add(look);
       look();
@@ -281,12 +306,12 @@ export class PollerWorld {
 
   #makePoller(): Poller {
     const { clock, log, store } = this;
-    const { dispatcher } = this.#options;
+    const { dispatcher, clientClock = clock } = this.#options;
     const client = telegramClient({
       token: TOKEN,
       apiRoot: `http://${this.#options.apiHost ?? "127.0.0.1"}:${this.telegram.port}`,
       proxy: null,
-      clock,
+      clock: clientClock,
       ...(dispatcher && { dispatcher }),
     });
     const look = (): void => {
@@ -351,7 +376,7 @@ export class PollerWorld {
   }
 
   async #close(): Promise<void> {
-    await this.poller.stop();
+    await this.stop();
     await this.telegram.close();
     this.store.close();
     rmSync(this.#folder, { recursive: true, force: true });

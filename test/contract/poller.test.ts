@@ -151,8 +151,8 @@ test("stop() ends a wait after a failure at once", async (t) => {
   world.run();
   const { wait_ms } = await failed;
   await world.clock.whenSleeping((ms) => ms === wait_ms);
-  await world.poller.stop();
-  await world.running;
+  await world.stop();
+  await world.ended();
   assert.equal(world.clock.monotonic(), 0);
 });
 
@@ -160,8 +160,8 @@ test("stop() ends a poll that waits", async (t) => {
   const world = await PollerWorld.start(t);
   world.run();
   await world.bot.whenWaiting();
-  await world.poller.stop();
-  await world.running;
+  await world.stop();
+  await world.ended();
   await world.telegram.waitFor(() => world.bot.polls.at(-1)?.end === "abandoned");
 });
 
@@ -195,7 +195,7 @@ test("a token that is refused at the start is told of and tried again", async (t
 test("a bot that is not the token's ends the poller before it polls", async (t) => {
   const world = await PollerWorld.start(t, { poller: { botId: asBotId(999) } });
   world.run();
-  await assert.rejects(world.running, /begins with 999.*calls its bot 7001/);
+  await assert.rejects(world.ended(), /begins with 999.*calls its bot 7001/);
   assert.equal(world.bot.polls.length, 0);
 });
 
@@ -211,7 +211,7 @@ test("binding is tried again while the disk is full; any other refusal ends the 
     },
   });
   world.run();
-  await assert.rejects(world.running, /bound to another bot/);
+  await assert.rejects(world.ended(), /bound to another bot/);
   assert.equal(calls, 2);
   assert.equal(world.bot.polls.length, 0);
 });
@@ -237,7 +237,7 @@ test("updates that ran out while nothing ran are counted at the start", async (t
   const world = await PollerWorld.start(t);
   world.run();
   await world.bot.whenConfirmed(world.say("one"));
-  await world.poller.stop();
+  await world.stop();
   world.bot.expire(world.say("lost"), world.say("lost"), world.say("lost"));
   const next = world.say("fetched");
   await world.restart();
@@ -253,7 +253,7 @@ test("an absence of more than a day is told of in plain words, a lower numbering
   const world = await PollerWorld.start(t);
   world.run();
   await world.bot.whenConfirmed(world.say("one"));
-  await world.poller.stop();
+  await world.stop();
   world.bot.renumber(3_000_001);
   world.clock.stepWall(30 * 3_600_000);
   await world.restart();
@@ -328,6 +328,18 @@ test("after a poll that took too long smaller pages are asked for, then larger o
   const limits = world.bot.polls.map(({ parameters }) => Number(parameters.limit));
   assert.equal(Math.min(...limits), 25);
   assert.equal(limits.at(-1), 100);
+});
+
+test("trouble of another kind starts with a short wait again", async (t) => {
+  const world = await PollerWorld.start(t);
+  world.run();
+  await world.bot.whenWaiting();
+  world.bot.fault({ kind: "html", status: 502, method: "getUpdates", times: 3 });
+  world.bot.fault({ kind: "unauthorized", method: "getUpdates", nth: 4 });
+  world.bot.fault({ kind: "html", status: 502, method: "getUpdates", nth: 5 });
+  await world.bot.whenConfirmed(world.say("hello"));
+  const waits = world.log.of("poller.failed").map(({ wait_ms }) => wait_ms);
+  assert.deepEqual(waits, [750, 1_500, 3_000, 90_000, 750]);
 });
 
 test("no token stands in any log line, alert or stored state, whatever fails", async (t) => {
