@@ -57,16 +57,19 @@ export function makeExecutor(options: ExecutorOptions): Executor {
   });
 
   async function settle(settlement: Settlement): Promise<Transition[]> {
-    for (;;) {
+    for (let tries = 1; ; tries += 1) {
       try {
         return await settles.add(settlement);
       } catch (error) {
         if (!(error instanceof StorageUnavailableError)) throw error;
-        log.error("settle.held", {
-          message: `${error.message}; the outcome is kept in memory and written as soon as that is possible`,
-          job: settlement.jobId,
-          outcome: settlement.outcome.kind,
-        });
+        // Said once: a full disk needs no full log.
+        if (tries === 1) {
+          log.error("settle.held", {
+            message: `${error.message}; the outcome is kept in memory and written as soon as that is possible`,
+            job: settlement.jobId,
+            outcome: settlement.outcome.kind,
+          });
+        }
         await clock.sleep(WRITE_AGAIN_MS);
       }
     }
