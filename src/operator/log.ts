@@ -29,7 +29,7 @@ export function makeLog({ secrets, terminal, stream }: LogOptions): Log {
     level: "info",
     format: winston.format.combine(
       winston.format.timestamp(),
-      winston.format.printf((info) => redact(terminal ? forPeople(info) : JSON.stringify(info))),
+      winston.format.printf((info) => redact(terminal ? forPeople(info) : forMachines(info))),
     ),
     transports: [new winston.transports.Stream({ stream })],
   });
@@ -40,6 +40,11 @@ export function makeLog({ secrets, terminal, stream }: LogOptions): Log {
       logger.log({ level, event, message: String(message), ...rest });
     };
   return { info: write("info"), warn: write("warn"), error: write("error") };
+}
+
+/** Without the sentence where there is none but the event's name. */
+function forMachines({ event, message, ...fields }: winston.Logform.TransformableInfo): string {
+  return JSON.stringify({ ...fields, event, ...(message === event ? {} : { message }) });
 }
 
 /** `12:30:01 job.settled  job=7 to=done …`; the sentence instead of the event where there is one. */
