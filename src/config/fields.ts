@@ -3,7 +3,7 @@
  * repeats the value: whoever shows a problem decides what of it may be seen (P5).
  */
 import { z } from "zod";
-import { closest } from "./did-you-mean.ts";
+import { closest } from "../domain/did-you-mean.ts";
 import { Secret } from "./secret.ts";
 import { formatDuration, parseDuration, parseRate } from "./units.ts";
 

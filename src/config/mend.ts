@@ -2,7 +2,7 @@
  * Takes the faults out of a tree, so that what is right in it can be checked further in the same run and a person sees
  * every problem at once. Nothing ever runs on a mended tree: it only finds more problems.
  */
-import { closest } from "./did-you-mean.ts";
+import { closest } from "../domain/did-you-mean.ts";
 import { knownKeys } from "./fields.ts";
 import { builtKinds, type Issue, issuePath } from "./problems.ts";
 import { isTree, mapTexts, type Path, type Tree, valueAt } from "./tree.ts";

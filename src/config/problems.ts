@@ -3,8 +3,8 @@
  * shown is what was written in the file, never what a reference in it leads to (P5).
  */
 import type { z } from "zod";
+import { closest } from "../domain/did-you-mean.ts";
 import type { ConfigProblem } from "../domain/errors.ts";
-import { closest } from "./did-you-mean.ts";
 import { knownKeys, wordHint } from "./fields.ts";
 import { placeOf } from "./references.ts";
 import { type Path, pathText, type Tree, valueAt } from "./tree.ts";

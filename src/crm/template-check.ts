@@ -2,7 +2,9 @@
  * What can be wrong with one template before it ever meets an operation: syntax, unknown filters and tags, names that
  * do not exist, secrets where they must not be. Found at start, because at run time it would cost a customer's lead.
  */
+
 import { type Template as LiquidPart, Output } from "liquidjs";
+import { closest } from "../domain/did-you-mean.ts";
 import type { ConfigProblem } from "../domain/errors.ts";
 import { compile, FILTERS, loneOutput, namedVariables, type Template, TemplateError } from "./template.ts";
 import type { KnownNames } from "./variables.ts";
@@ -102,42 +104,19 @@ function nearestHint(written: string, known: KnownNames): string {
   const names = Object.entries(known).flatMap(([root, members]) =>
     members === null ? [root] : members.map((member) => `${root}.${member}`),
   );
-  const close = nearest(written, names);
+  const close = closest(written, names);
   return close === null ? `known variables: ${names.join(", ")}` : `did you mean ${close}?`;
 }
 
 function filterHint(source: string): string | null {
   const used = [...source.matchAll(/\|\s*([a-z_]\w*)/gi)].flatMap(([, name]) => name ?? []);
   const unknown = used.find((name) => !FILTERS.includes(name));
-  const close = unknown === undefined ? null : nearest(unknown, FILTERS);
+  const close = unknown === undefined ? null : closest(unknown, FILTERS);
   return close === null ? null : `did you mean the filter ${close}?`;
 }
 
 function list(root: string, members: readonly string[]): string {
   return members.map((member) => `${root}.${member}`).join(", ");
-}
-
-function nearest(word: string, candidates: readonly string[]): string | null {
-  const limit = Math.max(2, Math.floor(word.length / 4));
-  const ranked = candidates
-    .map((name) => ({ name, distance: editDistance(word, name) }))
-    .sort((a, b) => a.distance - b.distance);
-  const best = ranked[0];
-  return best !== undefined && best.distance <= limit ? best.name : null;
-}
-
-/** Levenshtein, one row at a time. */
-function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= a.length; i += 1) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j += 1) {
-      const replaced = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(replaced, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
 }
 
 function problem(
