@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { closest } from "../../src/config/did-you-mean.ts";
 import { formatDuration, parseDuration, parseRate } from "../../src/config/units.ts";
+import { closest } from "../../src/domain/did-you-mean.ts";
 
 describe("a length of time", () => {
   it("is a whole number and its unit", () => {
