@@ -54,7 +54,12 @@ const eventKeyRow = z.object({ event_key: z.string() });
 
 export function reportStore({ db }: StoreContext): ReportStore {
   const bot = reader(db, botRow, "SELECT * FROM bots ORDER BY bound_at_ms LIMIT 1");
-  const updateCounts = reader(db, countsSchema, "SELECT state, count(*) AS n FROM updates GROUP BY state");
+  const updateCounts = reader(
+    db,
+    countsSchema,
+    "SELECT state, count(*) AS n FROM updates WHERE state <> 'accepted' GROUP BY state",
+  );
+  const allUpdates = reader(db, oneNumber, "SELECT count(*) AS n FROM updates");
   const redelivered = reader(
     db,
     oneNumber,
@@ -117,11 +122,18 @@ export function reportStore({ db }: StoreContext): ReportStore {
      WHERE r.resolved_at_ms IS NULL ORDER BY r.opened_at_ms`,
   );
 
+  /** Most rows are in one state: counted as the rest, so that no large table is grouped. */
+  function countStates(
+    most: string,
+    all: number,
+    others: { state: string; n: number }[],
+  ): Map<string, number> {
+    const rest = all - others.reduce((sum, { n }) => sum + n, 0);
+    return new Map([...others.map(({ state, n }): [string, number] => [state, n]), [most, rest]]);
+  }
+
   function countJobs(): Record<JobState, number> {
-    // The finished jobs are by far the most: counted as the rest, so that no large index is grouped.
-    const counts = new Map(jobCounts.all().map(({ state, n }) => [state, n]));
-    const others = [...counts.values()].reduce((sum, n) => sum + n, 0);
-    counts.set("done", (allJobs.get()?.n ?? 0) - others);
+    const counts = countStates("done", allJobs.get()?.n ?? 0, jobCounts.all());
     const of = (state: JobState): number => counts.get(state) ?? 0;
     return {
       blocked: of("blocked"),
@@ -136,7 +148,7 @@ export function reportStore({ db }: StoreContext): ReportStore {
 
   function status(version: string, nowMs: number): StatusReport {
     const row = bot.get();
-    const updates = new Map(updateCounts.all().map(({ state, n }) => [state, n]));
+    const updates = countStates("accepted", allUpdates.get()?.n ?? 0, updateCounts.all());
     const oldest = oldestPending.get()?.n ?? null;
     return {
       version,

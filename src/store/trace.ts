@@ -54,8 +54,8 @@ const OPERATIONS_BY = `
   UNION SELECT j.operation_id FROM jobs j JOIN attempts a USING (job_id) WHERE a.external_id = @text
   UNION SELECT ou.operation_id FROM operation_updates ou JOIN updates u USING (event_key)
     WHERE u.event_key = @text OR u.update_id = CAST(@number AS INTEGER)
-  UNION SELECT o.operation_id FROM operations o JOIN contacts c USING (contact_id)
-    WHERE c.username = @username COLLATE NOCASE OR c.phone_e164 = @phone OR c.phone_given = @text OR c.user_id = CAST(@number AS INTEGER)`;
+  UNION SELECT operation_id FROM operations WHERE contact_id IN (SELECT contact_id FROM contacts
+    WHERE username = @username COLLATE NOCASE OR phone_e164 = @phone OR phone_given = @text OR user_id = CAST(@number AS INTEGER))`;
 
 export function tracer(db: Database.Database): (anything: string) => Promise<TraceReport | null> {
   const operationsBy = reader(db, idRow, OPERATIONS_BY);

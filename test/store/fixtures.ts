@@ -254,6 +254,8 @@ export function ready(context: StepContext, storedBody: string | null | undefine
   };
 }
 
+const AT_SALES = "SELECT job_id FROM jobs WHERE operation_id = ? AND destination = 'sales'";
+
 let tokens = 0;
 export const newToken = (): LeaseToken => {
   tokens += 1;
@@ -290,7 +292,7 @@ export async function makeWorld(t: TestContext, options: WorldOptions = {}): Pro
       const { updates } = await world.accept(messageUpdate({ updateId: lastUpdateId, ...message }));
       const operationId = updates[0]?.operations[0]?.id;
       assert.ok(operationId !== undefined, "the message made no lead");
-      return jobIdOf(world.row("SELECT job_id FROM jobs WHERE operation_id = ?", operationId));
+      return jobIdOf(world.row(AT_SALES, operationId));
     },
     note: async (leadJob, message = {}) => {
       lastUpdateId += 1;
@@ -306,7 +308,7 @@ export async function makeWorld(t: TestContext, options: WorldOptions = {}): Pro
       );
       const operationId = updates[0]?.operations[0]?.id;
       assert.ok(operationId !== undefined, `the message made no note: ${updates[0]?.reason}`);
-      return jobIdOf(world.row("SELECT job_id FROM jobs WHERE operation_id = ?", operationId));
+      return jobIdOf(world.row(AT_SALES, operationId));
     },
     claim: (limit = 10, destination = SALES) =>
       world.store.claim([{ destination, limit, leaseMs: MINUTE }], RUN, newToken, world.now),
@@ -406,7 +408,12 @@ function asNote(intake: Decide, leadOperation: OperationId, leadDone: boolean): 
           jobs: operation.jobs.map((job) => ({
             ...job,
             step: "note" as const,
-            state: leadDone ? ("pending" as const) : ("blocked" as const),
+            state:
+              job.state === "done"
+                ? ("done" as const)
+                : leadDone
+                  ? ("pending" as const)
+                  : ("blocked" as const),
             follows: { operationId: leadOperation, step: "lead" as const },
           })),
         })),

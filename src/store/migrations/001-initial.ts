@@ -67,6 +67,7 @@ CREATE TABLE updates (
   CONSTRAINT update_says_why CHECK (state = 'accepted' OR reason IS NOT NULL)
 ) STRICT;
 CREATE INDEX updates_by_id ON updates (update_id);
+CREATE INDEX updates_not_accepted ON updates (state) WHERE state <> 'accepted';
 CREATE INDEX updates_quarantined ON updates (received_at_ms) WHERE state = 'quarantined';
 CREATE INDEX updates_redelivered ON updates (redelivered) WHERE redelivered > 0;
 
@@ -164,7 +165,6 @@ CREATE TABLE leases (
   run_id TEXT NOT NULL,
   expires_at_ms INTEGER NOT NULL
 ) STRICT;
-CREATE INDEX leases_by_expiry ON leases (expires_at_ms);
 
 CREATE TABLE attempts (
   job_id INTEGER NOT NULL REFERENCES jobs (job_id),
@@ -287,27 +287,29 @@ CREATE VIEW v_status AS
   UNION ALL SELECT 'destination ' || name || ': ' || CASE configured WHEN 1 THEN state ELSE 'unconfigured' END, total_paused_ms
     FROM destinations;
 
+-- Without GROUP BY, so that a query for a few operations looks at those alone.
 CREATE VIEW v_operations AS
   SELECT o.operation_id, o.code, o.kind, o.action, o.business_key,
     CASE
-      WHEN count(j.job_id) FILTER (WHERE j.state NOT IN ('done', 'cancelled', 'failed')) > 0 THEN 'open'
-      WHEN count(j.job_id) FILTER (WHERE j.state = 'failed') > 0 THEN 'failed'
-      WHEN count(j.job_id) > 0 AND count(j.job_id) = count(j.job_id) FILTER (WHERE j.state = 'cancelled') THEN 'cancelled'
+      WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.operation_id = o.operation_id
+        AND j.state NOT IN ('done', 'cancelled', 'failed')) THEN 'open'
+      WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.operation_id = o.operation_id AND j.state = 'failed') THEN 'failed'
+      WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.operation_id = o.operation_id)
+        AND NOT EXISTS (SELECT 1 FROM jobs j WHERE j.operation_id = o.operation_id AND j.state <> 'cancelled') THEN 'cancelled'
       ELSE 'completed'
     END AS state,
     datetime(o.created_at_ms / 1000, 'unixepoch') AS created_at
-  FROM operations o LEFT JOIN jobs j USING (operation_id)
-  GROUP BY o.operation_id;
+  FROM operations o;
 
 CREATE VIEW v_pending AS
-  SELECT j.job_id, o.code, d.name AS destination, j.step, j.state, j.attempts, j.reason,
+  SELECT j.job_id, o.code, coalesce(d.name, j.destination) AS destination, j.step, j.state, j.attempts, j.reason,
     datetime(j.run_at_ms / 1000, 'unixepoch') AS run_at, datetime(j.created_at_ms / 1000, 'unixepoch') AS created_at
   FROM jobs j JOIN operations o USING (operation_id) LEFT JOIN destinations d ON d.destination = j.destination
   WHERE j.state IN ('blocked', 'pending', 'leased')
   ORDER BY j.job_id;
 
 CREATE VIEW v_reconciliation AS
-  SELECT j.job_id, o.code, d.name AS destination, j.step, r.reason, w.why, w.safe,
+  SELECT j.job_id, o.code, coalesce(d.name, j.destination) AS destination, j.step, r.reason, w.why, w.safe,
     'leadonce reconcile link ' || j.job_id || ' ID | leadonce reconcile recreate ' || j.job_id
       || ' | leadonce reconcile dismiss ' || j.job_id || ' --why …' AS next_command,
     datetime(r.opened_at_ms / 1000, 'unixepoch') AS opened_at, r.checks,
@@ -318,7 +320,7 @@ CREATE VIEW v_reconciliation AS
   ORDER BY r.opened_at_ms;
 
 CREATE VIEW v_failed AS
-  SELECT j.job_id, o.code, d.name AS destination, j.step, j.attempts, j.reason, w.why, w.safe, j.detail,
+  SELECT j.job_id, o.code, coalesce(d.name, j.destination) AS destination, j.step, j.attempts, j.reason, w.why, w.safe, j.detail,
     'leadonce retry ' || j.job_id || ' | leadonce link ' || j.job_id || ' ID | leadonce dismiss ' || j.job_id || ' --why …'
       AS next_command,
     datetime(j.state_at_ms / 1000, 'unixepoch') AS failed_at
@@ -329,7 +331,7 @@ CREATE VIEW v_failed AS
 
 CREATE VIEW v_trace AS
   SELECT u.event_key, u.update_id, u.state AS update_state, u.reason AS update_reason, u.redelivered,
-    o.operation_id, o.code, o.business_key, j.job_id, d.name AS destination, j.step, j.state AS job_state, j.attempts,
+    o.operation_id, o.code, o.business_key, j.job_id, coalesce(d.name, j.destination) AS destination, j.step, j.state AS job_state, j.attempts,
     j.external_id, j.link
   FROM updates u LEFT JOIN operation_updates ou USING (event_key) LEFT JOIN operations o USING (operation_id)
     LEFT JOIN jobs j USING (operation_id) LEFT JOIN destinations d ON d.destination = j.destination;
