@@ -202,7 +202,7 @@ export function intakeStore(context: StoreContext): IntakeStore {
           if (result.state !== "quarantined") alerts.clear("quarantined", row.event_key, nowMs);
           updates.push(result);
         }
-        if (which !== "quarantined") {
+        if (which !== "quarantined" && updates.length > 0) {
           const { operator, eventKey } = which;
           actions.record(
             { operator, action: "retry update", jobId: null, subject: eventKey, detail: null },

@@ -7,7 +7,7 @@ import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
 import Database from "better-sqlite3";
 import { StorageUnavailableError } from "../../src/domain/errors.ts";
-import { asBotId } from "../../src/domain/ids.ts";
+import { asBotId, asEventKey } from "../../src/domain/ids.ts";
 import { makeIntake } from "../../src/domain/intake.ts";
 import { noCrash } from "../../src/domain/ports.ts";
 import type { Decide, IntakeStore, Page } from "../../src/domain/store.ts";
@@ -365,18 +365,28 @@ describe("one bad update", () => {
     assert.equal(counts(world).jobs, 1);
   });
 
-  it("a key that nobody knows is decided for nobody", async (t) => {
-    const world = await makeWorld(t);
+  it("a person who has one decided again is on record, in the trace too", async (t) => {
+    const world = await makeWorld(t, { intake: { actions: [] } });
     const { updates } = await world.accept(three[0]);
     const eventKey = updates[0]?.eventKey ?? assert.fail();
-    world.write("DELETE FROM jobs");
-    world.write("DELETE FROM operation_updates");
-    world.write("DELETE FROM operations");
-    world.write("DELETE FROM updates");
+    await world.store.redecide({ eventKey, operator: OPERATOR }, makeIntake(intakeSettings()), T0);
+    const trace = await world.store.trace(eventKey);
     assert.deepEqual(
-      (await world.store.redecide({ eventKey, operator: OPERATOR }, world.decide, T0)).updates,
-      [],
+      trace?.operator_actions.map(({ who, action, why }) => [who, action, why]),
+      [["tester", "retry update", "because"]],
     );
+  });
+
+  it("a key that nobody knows, or whose update was accepted, is decided for nobody and leaves no record", async (t) => {
+    const world = await makeWorld(t);
+    const { updates } = await world.accept(three[0]);
+    const accepted = updates[0]?.eventKey ?? assert.fail();
+    for (const eventKey of [accepted, asEventKey("tg:4242:1:00000000")]) {
+      const again = await world.store.redecide({ eventKey, operator: OPERATOR }, world.decide, T0);
+      assert.deepEqual(again.updates, []);
+    }
+    assert.deepEqual(world.rows("SELECT * FROM operator_actions"), []);
+    assert.equal(counts(world).jobs, 1);
   });
 });
 
