@@ -141,8 +141,8 @@ test("an answer without end is cut off", async (t) => {
   let sent = 0;
   const server = await serve(t, (request, response) => {
     request.resume();
-    const more = (): void => {
-      if (response.destroyed) return;
+    const more = (error?: Error | null): void => {
+      if (response.destroyed || error) return;
       sent += 1;
       response.write(mebibyte, more);
     };
