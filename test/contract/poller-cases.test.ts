@@ -127,7 +127,7 @@ test("TR-13: a page that can't be stored is not confirmed, is told of, and is st
   assert.ok(world.reports.some(({ state }) => state === "storage"));
 });
 
-test("TR-13: a bug while storing ends the poller loudly, and the page is not confirmed", async (t) => {
+test("TR-13, TR-14: a bug while storing ends the poller loudly, and the page is not confirmed", async (t) => {
   const world = await running(t);
   world.beforeAccept = async () => {
     throw new TypeError("a bug");

@@ -216,7 +216,7 @@ test("binding is tried again while the disk is full; any other refusal ends the 
   assert.equal(world.bot.polls.length, 0);
 });
 
-test("many waiting updates, and groups behind privacy mode, are told of at the start", async (t) => {
+test("TR-75, TR-85: many waiting updates, and groups behind privacy mode, are told of at the start", async (t) => {
   const world = await PollerWorld.start(t, { poller: { takesGroups: true } });
   world.bot.fault({
     kind: "result",
@@ -265,7 +265,7 @@ test("an absence of more than a day is told of in plain words, a lower numbering
   assert.match(world.alerts[0]?.message ?? "", /for 30 hours, since 2026-01-15T09:00:00/);
 });
 
-test("health is a completed poll: it does not move while polls fail and getMe would succeed", async (t) => {
+test("TR-38: health is a completed poll: it does not move while polls fail and getMe would succeed", async (t) => {
   const world = await PollerWorld.start(t);
   world.run();
   await world.bot.whenConfirmed(world.say("one"));
