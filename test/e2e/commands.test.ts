@@ -1,4 +1,5 @@
 /** The commands as programs and people meet them: a process of their own, a real database, exit codes, both outputs. */
+
 import assert from "node:assert/strict";
 import {
   copyFileSync,
@@ -26,6 +27,7 @@ import {
   T0,
   type World,
 } from "../store/fixtures.ts";
+import { written } from "../written.ts";
 import {
   assertNothingLeaks,
   execute,
@@ -640,7 +642,7 @@ describe("--all", () => {
         context,
       );
       assert.equal(code, 0);
-      assert.match(String(stderr.read()), /Retry 1 job \(1 failed\)\? \[y\/N\]/);
+      assert.match(written(stderr), /Retry 1 job \(1 failed\)\? \[y\/N\]/);
       assert.equal(world.state(jobs.refused), state);
     });
   }

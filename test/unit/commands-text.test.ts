@@ -18,6 +18,7 @@ import {
 import { asJobId, asRunId } from "../../src/domain/ids.ts";
 import type { ReconciliationReport, StatusReport } from "../../src/domain/reports.ts";
 import type { RunRow } from "../../src/domain/store.ts";
+import { written } from "../written.ts";
 
 const NOW = Date.UTC(2026, 0, 5, 9);
 const SECOND = 1_000;
@@ -104,8 +105,7 @@ function screen(options: { tty?: boolean; env?: NodeJS.ProcessEnv } = {}) {
   const stream = () => Object.assign(new PassThrough(), { isTTY: tty });
   const streams = { stdin: stream(), stdout: stream(), stderr: stream() };
   const terminal = makeTerminal(streams, options.env ?? {});
-  const text = (of: PassThrough): string => String(of.read() ?? "");
-  return { terminal, ...streams, out: () => text(streams.stdout), err: () => text(streams.stderr) };
+  return { terminal, ...streams, out: () => written(streams.stdout), err: () => written(streams.stderr) };
 }
 
 describe("nothing printed holds what must not leak (P5)", () => {
