@@ -97,7 +97,9 @@ async function holderOf(
     const store = openStore(path, { mode: "read", nowMs });
     try {
       const run = await store.lastRun();
-      return run === null ? null : { pid: run.pid, host: run.host, sinceMs: run.startedAtMs };
+      // A run that has ended holds nothing: whoever does has not entered itself yet.
+      if (run === null || run.endedAtMs !== null) return null;
+      return { pid: run.pid, host: run.host, sinceMs: run.startedAtMs };
     } finally {
       store.close();
     }
