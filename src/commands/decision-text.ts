@@ -72,7 +72,7 @@ function numbers(ids: readonly JobId[]): string {
   return `${ids.length === 1 ? "job" : "jobs"} ${shown}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-function appliedSentence({ state, external_id }: AppliedDecision, decision: Decision): string {
+function appliedSentence({ state, reason, external_id }: AppliedDecision, decision: Decision): string {
   switch (decision.kind) {
     case "retry":
     case "recreate": {
@@ -82,7 +82,7 @@ function appliedSentence({ state, external_id }: AppliedDecision, decision: Deci
     case "link":
       return `done as record ${oneLine(external_id ?? "")}; nothing was sent`;
     case "dismiss":
-      return "dismissed";
+      return reason === "acknowledged" ? `stays ${state}; its late answer is looked into` : "dismissed";
     default:
       return unreachable(decision);
   }

@@ -6,7 +6,8 @@ import { look, reader, type StoreContext, transact } from "./sql.ts";
 
 export interface AlertBook {
   raise(kind: string, subject: string, message: string, nowMs: number): void;
-  clear(kind: string, subject: string, nowMs: number): void;
+  /** Says whether there was one. */
+  clear(kind: string, subject: string, nowMs: number): boolean;
 }
 
 /** For use inside another transaction. */
@@ -21,7 +22,7 @@ export function alertBook(db: Database.Database): AlertBook {
   );
   return {
     raise: (kind, subject, message, nowMs) => void raise.run({ kind, subject, message, nowMs }),
-    clear: (kind, subject, nowMs) => void clear.run(nowMs, kind, subject),
+    clear: (kind, subject, nowMs) => clear.run(nowMs, kind, subject).changes > 0,
   };
 }
 

@@ -1,8 +1,9 @@
 /** What a person decides about a job (design §4, §9), each recorded with who and why in the same transaction. */
 import { z } from "zod";
 import { unreachable } from "../domain/errors.ts";
-import type { JobState } from "../domain/jobs.ts";
+import { isFinal, type JobState } from "../domain/jobs.ts";
 import type { Decided, Decision, DecisionStore, Operator, Transition } from "../domain/store.ts";
+import { alertBook } from "./alerts.ts";
 import { type JobRow, jobBook } from "./jobs.ts";
 import { actionBook } from "./operator-actions.ts";
 import { reader, type StoreContext, transact } from "./sql.ts";
@@ -13,6 +14,7 @@ const countRow = z.object({ n: z.number() });
 export function decisionStore({ db }: StoreContext): Pick<DecisionStore, "decideJob"> {
   const jobs = jobBook(db);
   const actions = actionBook(db);
+  const alerts = alertBook(db);
   const contexts = stepContextLoader(db);
   const following = reader(
     db,
@@ -42,11 +44,27 @@ export function decisionStore({ db }: StoreContext): Pick<DecisionStore, "decide
     }
   }
 
+  /** A final job changes no more; what a person can do about a late answer is to look, and to say so. */
+  function acknowledge(job: JobRow, decision: Decision, nowMs: number): Transition[] {
+    if (!isFinal(job.state) || decision.kind !== "dismiss") return [];
+    if (!alerts.clear("late_evidence", String(job.jobId), nowMs)) return [];
+    const { jobId, operationId, destination, step, state, externalId } = job;
+    const reason = "acknowledged";
+    return [
+      { jobId, operationId, destination, step, from: state, to: state, reason, externalId, late: false },
+    ];
+  }
+
   return {
     decideJob: async (jobId, decision, operator: Operator, nowMs): Promise<Decided> =>
       transact(db, "record a decision", () => {
         const job = jobs.get(jobId);
         if (job === undefined) return { kind: "no_such_job" };
+        const acknowledged = acknowledge(job, decision, nowMs);
+        if (acknowledged.length > 0) {
+          actions.record({ operator, action: "acknowledge", jobId, subject: null, detail: null }, nowMs);
+          return { kind: "applied", transitions: acknowledged, following: 0 };
+        }
         const leader = job.followsJobId === null ? undefined : jobs.get(job.followsJobId);
         const why = whyNot(job.state, decision, leader?.state ?? null);
         if (why !== null) return { kind: "not_applicable", state: job.state, why };

@@ -29,7 +29,7 @@ export function evidenceBook(db: Database.Database): EvidenceBook {
     alerts.raise(
       "late_evidence",
       String(job.jobId),
-      `job ${job.jobId} is ${job.state} (record ${known ?? "none"}), but late evidence names record ${late ?? "without an id"}: look at both in ${job.destination}. leadonce trace ${job.operationId}`,
+      `job ${job.jobId} is ${job.state} (record ${known ?? "none"}), but late evidence names record ${late ?? "without an id"}: look at both in ${job.destination}. leadonce trace ${job.operationId} · when that is done: leadonce dismiss ${job.jobId} --why …`,
       nowMs,
     );
   }

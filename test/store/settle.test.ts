@@ -403,6 +403,22 @@ describe("an answer that comes after its lease was lost", () => {
     assert.equal(world.row("SELECT external_id FROM attempts").external_id, "C-2");
   });
 
+  it("an alert about a late success is closed by dismissing the job, which stays as it is and says who looked", async (t) => {
+    const world = await makeWorld(t, { lead: { safety: "search" } });
+    const { job, claimed } = await lost(world);
+    await world.decideJob(job, { kind: "link", externalId: "C-1" });
+    await world.settle(claimed, 1, confirmed("C-2"));
+    const dismiss = { kind: "dismiss", withNotes: false } as const;
+    assert.equal((await world.decideJob(job, dismiss)).kind, "applied");
+    assert.deepEqual(await world.alerts("late_evidence"), []);
+    assert.deepEqual([world.state(job), world.job(job).external_id], ["done", "C-1"]);
+    assert.equal((await world.decideJob(job, dismiss)).kind, "not_applicable");
+    assert.deepEqual(
+      world.rows("SELECT action FROM operator_actions ORDER BY action_id").map(({ action }) => action),
+      ["link", "acknowledge"],
+    );
+  });
+
   it("a success that names the record that is known alarms nobody", async (t) => {
     const world = await makeWorld(t, { lead: { safety: "search" } });
     const { job, claimed } = await lost(world);
