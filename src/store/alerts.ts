@@ -51,7 +51,9 @@ export function alertStore({ db }: StoreContext): AlertStore {
     raiseAlert: async (kind, subject, message, nowMs) =>
       transact(db, "record an alert", () => book.raise(kind, subject, message, nowMs)),
     clearAlert: async (kind, subject, nowMs) =>
-      transact(db, "clear an alert", () => book.clear(kind, subject, nowMs)),
+      transact(db, "clear an alert", () => {
+        book.clear(kind, subject, nowMs);
+      }),
     openAlerts: async () => look("read the alerts", () => open.all()),
   };
 }
