@@ -44,8 +44,9 @@ async function carryOut(invocation: Invocation, context: Context): Promise<ExitC
     case "demo":
       return (await import("./commands/demo.ts")).demoCommand(invocation.options, context);
     case "check":
+      return (await import("./commands/check.ts")).checkCommand(invocation.options, context);
     case "try":
-      throw new UsageError(`${invocation.command} is not part of this version yet`, "See: leadonce --help");
+      throw new UsageError("try is not part of this version yet", "See: leadonce --help");
     case "status":
       return statusCommand(invocation.options, context);
     case "leads":
