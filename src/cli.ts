@@ -12,7 +12,7 @@ import { reconcileListCommand } from "./commands/reconcile-list.ts";
 import { statusCommand } from "./commands/status.ts";
 import { makeTerminal } from "./commands/terminal.ts";
 import { traceCommand } from "./commands/trace.ts";
-import { EXIT, type ExitCode, UsageError, unreachable } from "./domain/errors.ts";
+import { EXIT, type ExitCode, unreachable } from "./domain/errors.ts";
 import { systemClock } from "./system.ts";
 
 const context: Context = {
@@ -46,7 +46,7 @@ async function carryOut(invocation: Invocation, context: Context): Promise<ExitC
     case "check":
       return (await import("./commands/check.ts")).checkCommand(invocation.options, context);
     case "try":
-      throw new UsageError("try is not part of this version yet", "See: leadonce --help");
+      return (await import("./commands/try.ts")).tryCommand(invocation.options, context);
     case "status":
       return statusCommand(invocation.options, context);
     case "leads":
