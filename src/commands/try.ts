@@ -12,11 +12,11 @@ import { settingsFor } from "./configuration.ts";
 import type { Context } from "./context.ts";
 import type { TryOptions } from "./invocation.ts";
 import { json } from "./text.ts";
-import { contextOf, type Rehearsal, rehearse, type Stage } from "./try-rehearsal.ts";
-import { sendTest, type TestReport, type TestTarget, testOperation } from "./try-send.ts";
-import { makeStage } from "./try-stage.ts";
-import { rehearsalText, testText } from "./try-text.ts";
-import { readUpdate, sampleUpdate } from "./try-update.ts";
+import { contextOf, type Rehearsal, rehearse, type Stage } from "./try/rehearsal.ts";
+import { sendTest, type TestReport, type TestTarget, testOperation } from "./try/send.ts";
+import { makeStage } from "./try/stage.ts";
+import { rehearsalText, testText } from "./try/text.ts";
+import { readUpdate, sampleUpdate } from "./try/update.ts";
 
 /** @throws ConfigError, UsageError */
 export async function tryCommand(

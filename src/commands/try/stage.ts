@@ -1,13 +1,13 @@
 /** Everything that a rehearsal plays with: the bot, the actions, and the connectors of the chosen destinations. */
 import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
-import type { AppSettings } from "../app.ts";
-import { createConnector } from "../crm/connectors.ts";
-import { LeadonceError, UsageError } from "../domain/errors.ts";
-import type { BotId, DestinationKey } from "../domain/ids.ts";
-import { openStore } from "../store/index.ts";
-import { botIdOfToken } from "../telegram/token.ts";
-import type { Stage } from "./try-rehearsal.ts";
+import type { AppSettings } from "../../app.ts";
+import { createConnector } from "../../crm/connectors.ts";
+import { LeadonceError, UsageError } from "../../domain/errors.ts";
+import type { BotId, DestinationKey } from "../../domain/ids.ts";
+import { openStore } from "../../store/index.ts";
+import { botIdOfToken } from "../../telegram/token.ts";
+import type { Stage } from "./rehearsal.ts";
 
 /** Where nobody has asked Telegram yet. */
 const UNKNOWN_USERNAME = "your_bot";

@@ -2,11 +2,11 @@
  * `leadonce check`, the clock: Telegram's dates and the CRM's keys are judged by it. Compared with the `Date` header of
  * the Bot API server, which needs no token.
  */
-import type { AppSettings } from "../app.ts";
-import { createHttpClient } from "../crm/http-client.ts";
-import type { Clock } from "../domain/ports.ts";
-import { type CheckResult, ok, warning } from "./check-result.ts";
-import { span } from "./text.ts";
+import type { AppSettings } from "../../app.ts";
+import { createHttpClient } from "../../crm/http-client.ts";
+import type { Clock } from "../../domain/ports.ts";
+import { span } from "../text.ts";
+import { type CheckResult, ok, warning } from "./result.ts";
 
 const TIMEOUT_MS = 10_000;
 /** More than an answer takes; less than what would make a "24h" wrong. */

@@ -2,9 +2,9 @@
  * What the daemon would make of one update, with the very functions that it uses, on a bot that never saw the person
  * before. Nothing is stored and nothing is sent; secrets in the requests are masked by the connector (P5).
  */
-import type { HttpConnector, Preview } from "../crm/connectors.ts";
-import { TemplateError } from "../crm/connectors.ts";
-import type { StepContext } from "../domain/connector.ts";
+import type { HttpConnector, Preview } from "../../crm/connectors.ts";
+import { TemplateError } from "../../crm/connectors.ts";
+import type { StepContext } from "../../domain/connector.ts";
 import {
   type BotId,
   type DestinationKey,
@@ -13,13 +13,13 @@ import {
   idempotencyKey,
   type OperationCode,
   type OperationId,
-} from "../domain/ids.ts";
-import { makeIntake } from "../domain/intake.ts";
-import type { JobState, Step } from "../domain/jobs.ts";
-import type { Facts, PlannedOperation } from "../domain/operation.ts";
-import type { IntakeSettings } from "../domain/settings.ts";
-import { kindOf, MalformedUpdateError, parseUpdate, updateIdOf } from "../domain/update.ts";
-import { ignoredText } from "./try-ignored.ts";
+} from "../../domain/ids.ts";
+import { makeIntake } from "../../domain/intake.ts";
+import type { JobState, Step } from "../../domain/jobs.ts";
+import type { Facts, PlannedOperation } from "../../domain/operation.ts";
+import type { IntakeSettings } from "../../domain/settings.ts";
+import { kindOf, MalformedUpdateError, parseUpdate, updateIdOf } from "../../domain/update.ts";
+import { ignoredText } from "./ignored.ts";
 
 /** As `--json` prints it. */
 export interface Rehearsal {

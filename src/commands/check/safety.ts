@@ -2,13 +2,13 @@
  * `leadonce check`, the safety class of each step (design §6): what it promises when an answer is lost, and what in the
  * requests does not fit it. P2 and P3 rest on the class being true, and nobody but the CRM's documentation can tell.
  */
-import { type DestinationConfig, formatDuration } from "../config/index.ts";
-import { type ListedTemplate, requestTemplates } from "../crm/check-templates.ts";
-import { unreachable } from "../domain/errors.ts";
-import type { HttpStepSettings } from "../domain/http-settings.ts";
-import type { Step } from "../domain/jobs.ts";
-import type { StepSettings } from "../domain/settings.ts";
-import { type CheckResult, ok, warning } from "./check-result.ts";
+import { type DestinationConfig, formatDuration } from "../../config/index.ts";
+import { type ListedTemplate, requestTemplates } from "../../crm/check-templates.ts";
+import { unreachable } from "../../domain/errors.ts";
+import type { HttpStepSettings } from "../../domain/http-settings.ts";
+import type { Step } from "../../domain/jobs.ts";
+import type { StepSettings } from "../../domain/settings.ts";
+import { type CheckResult, ok, warning } from "./result.ts";
 
 export function checkSafety({ settings, http }: DestinationConfig): CheckResult[] {
   if (http === null) return [];

@@ -1,8 +1,8 @@
 /** The update that `leadonce try` rehearses: one from a file, as Telegram sends it, or a sample. */
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
-import { UsageError } from "../domain/errors.ts";
-import type { ActionSettings } from "../domain/settings.ts";
+import { UsageError } from "../../domain/errors.ts";
+import type { ActionSettings } from "../../domain/settings.ts";
 
 const HINT =
   "It holds one update as JSON, as getUpdates gives it: curl …/getUpdates > update.json. Without --update a sample is taken.";

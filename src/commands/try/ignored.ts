@@ -1,7 +1,7 @@
 /** Why an update would make nothing, for the person who wonders where their lead is. */
-import { unreachable } from "../domain/errors.ts";
-import type { IgnoreReason } from "../domain/operation.ts";
-import type { ActionSettings } from "../domain/settings.ts";
+import { unreachable } from "../../domain/errors.ts";
+import type { IgnoreReason } from "../../domain/operation.ts";
+import type { ActionSettings } from "../../domain/settings.ts";
 
 export function ignoredText(reason: IgnoreReason, actions: readonly ActionSettings[]): string {
   switch (reason) {

@@ -2,15 +2,15 @@
  * `leadonce try --send`: makes one record marked TEST and looks whether the CRM keeps what its safety class claims. Its
  * business key is of a kind of its own and random, so it can never stand in the way of a customer's lead (P2).
  */
-import type { HttpConnector } from "../crm/connectors.ts";
-import type { Prepared, StepContext } from "../domain/connector.ts";
-import { asBusinessKey, type BotId, type BusinessKey, operationCode, operationId } from "../domain/ids.ts";
-import type { Step } from "../domain/jobs.ts";
-import type { OperationInput, PlannedOperation } from "../domain/operation.ts";
-import { isConfirmed, type LookUp, type Outcome, type OutcomeKind } from "../domain/outcome.ts";
-import type { Clock } from "../domain/ports.ts";
-import type { SafetyClass, StepSettings } from "../domain/settings.ts";
-import { judge } from "./try-verdict.ts";
+import type { HttpConnector } from "../../crm/connectors.ts";
+import type { Prepared, StepContext } from "../../domain/connector.ts";
+import { asBusinessKey, type BotId, type BusinessKey, operationCode, operationId } from "../../domain/ids.ts";
+import type { Step } from "../../domain/jobs.ts";
+import type { OperationInput, PlannedOperation } from "../../domain/operation.ts";
+import { isConfirmed, type LookUp, type Outcome, type OutcomeKind } from "../../domain/outcome.ts";
+import type { Clock } from "../../domain/ports.ts";
+import type { SafetyClass, StepSettings } from "../../domain/settings.ts";
+import { judge } from "./verdict.ts";
 
 /** As `--json` prints it. */
 export interface TestReport {

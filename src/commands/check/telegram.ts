@@ -1,12 +1,12 @@
 /** `leadonce check`, the bot: who it is, and what stands in the way of its updates. Asks without polling. */
-import type { AppSettings } from "../app.ts";
-import type { BotRow } from "../domain/store.ts";
-import { systemClock } from "../system.ts";
-import { telegramClient } from "../telegram/client.ts";
-import { TelegramError, type TelegramErrorKind } from "../telegram/errors.ts";
-import { backlogWarning, groupPrivacyWarning, type Identity, identify } from "../telegram/identify.ts";
-import { botIdOfToken } from "../telegram/token.ts";
-import { type CheckResult, ok, problem, warning } from "./check-result.ts";
+import type { AppSettings } from "../../app.ts";
+import type { BotRow } from "../../domain/store.ts";
+import { systemClock } from "../../system.ts";
+import { telegramClient } from "../../telegram/client.ts";
+import { TelegramError, type TelegramErrorKind } from "../../telegram/errors.ts";
+import { backlogWarning, groupPrivacyWarning, type Identity, identify } from "../../telegram/identify.ts";
+import { botIdOfToken } from "../../telegram/token.ts";
+import { type CheckResult, ok, problem, warning } from "./result.ts";
 
 /** @param bound the bot that the database belongs to */
 export function checkToken(token: string, bound: BotRow | null): CheckResult {

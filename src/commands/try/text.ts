@@ -1,10 +1,10 @@
 /** The rehearsal and the TEST records as a person reads them. */
-import type { Preview } from "../crm/connectors.ts";
-import { unreachable } from "../domain/errors.ts";
-import { oneLine, type Terminal } from "./terminal.ts";
-import { span, table } from "./text.ts";
-import type { Rehearsal, RehearsedJob, RehearsedOperation } from "./try-rehearsal.ts";
-import type { FoundReport, SentReport, TestReport } from "./try-send.ts";
+import type { Preview } from "../../crm/connectors.ts";
+import { unreachable } from "../../domain/errors.ts";
+import { oneLine, type Terminal } from "../terminal.ts";
+import { span, table } from "../text.ts";
+import type { Rehearsal, RehearsedJob, RehearsedOperation } from "./rehearsal.ts";
+import type { FoundReport, SentReport, TestReport } from "./send.ts";
 
 type Style = Pick<Terminal, "style">;
 

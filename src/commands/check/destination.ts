@@ -2,12 +2,12 @@
  * `leadonce check`, one CRM over the network: does it answer, does it take the credentials, can it be searched? No
  * request creates anything: the probe and a look-up for a reference that no record can have.
  */
-import type { AppSettings } from "../app.ts";
-import { createConnector, type HttpConnector } from "../crm/connectors.ts";
-import { IMPOSSIBLE_CONTEXT } from "../crm/samples.ts";
-import { ConfigError, unreachable } from "../domain/errors.ts";
-import type { HttpDestinationSettings } from "../domain/http-settings.ts";
-import { type CheckResult, configProblems, ok, problem, skipped, warning } from "./check-result.ts";
+import type { AppSettings } from "../../app.ts";
+import { createConnector, type HttpConnector } from "../../crm/connectors.ts";
+import { IMPOSSIBLE_CONTEXT } from "../../crm/samples.ts";
+import { ConfigError, unreachable } from "../../domain/errors.ts";
+import type { HttpDestinationSettings } from "../../domain/http-settings.ts";
+import { type CheckResult, configProblems, ok, problem, skipped, warning } from "./result.ts";
 
 /** @param mark stands for secrets in bodies while they are made; 16 or more letters and digits */
 export async function checkDestination(

@@ -4,12 +4,12 @@
  */
 import { accessSync, constants, readdirSync, type Stats, statfsSync, statSync } from "node:fs";
 import { basename, dirname, join } from "node:path";
-import { LeadonceError, unreachable } from "../domain/errors.ts";
-import type { BotRow } from "../domain/store.ts";
-import { openStore, preparePath, type Store } from "../store/index.ts";
-import { type CheckResult, ok, problem, problemOf, skipped, warning } from "./check-result.ts";
-import { daemonReport } from "./status.ts";
-import { ago } from "./text.ts";
+import { LeadonceError, unreachable } from "../../domain/errors.ts";
+import type { BotRow } from "../../domain/store.ts";
+import { openStore, preparePath, type Store } from "../../store/index.ts";
+import { daemonReport } from "../status.ts";
+import { ago } from "../text.ts";
+import { type CheckResult, ok, problem, problemOf, skipped, warning } from "./result.ts";
 
 export interface StorageChecks {
   results: CheckResult[];

@@ -1,7 +1,7 @@
 /** One line of `leadonce check`: what was looked at, how it stands, and the next step where it is not well. */
-import type { ConfigError, LeadonceError } from "../domain/errors.ts";
-import { oneLine, type Terminal } from "./terminal.ts";
-import { count, table } from "./text.ts";
+import type { ConfigError, LeadonceError } from "../../domain/errors.ts";
+import { oneLine, type Terminal } from "../terminal.ts";
+import { count, table } from "../text.ts";
 
 export interface CheckResult {
   /** Where it is set, in the words of the configuration: `crm.sales.lead.find`. */

@@ -2,9 +2,9 @@
  * What a TEST record proved about a CRM, and what it did not (pure). Each problem says what happened and how to mend the
  * configuration: the class must claim only what the CRM really keeps (P2, P3).
  */
-import { unreachable } from "../domain/errors.ts";
-import type { SafetyClass } from "../domain/settings.ts";
-import type { FoundReport, SentReport, TestReport } from "./try-send.ts";
+import { unreachable } from "../../domain/errors.ts";
+import type { SafetyClass } from "../../domain/settings.ts";
+import type { FoundReport, SentReport, TestReport } from "./send.ts";
 
 /** @returns what did not hold; empty where all is well */
 export function judge({ destination, step, safety, sent, found, repeated }: TestReport): string[] {
