@@ -5,7 +5,7 @@
 import { hostname } from "node:os";
 import { createConnector } from "./crm/connectors.ts";
 import type { Connector } from "./domain/connector.ts";
-import { ConfigError, StorageUnavailableError } from "./domain/errors.ts";
+import { ConfigError, StorageError, StorageUnavailableError } from "./domain/errors.ts";
 import type { HttpDestinationSettings } from "./domain/http-settings.ts";
 import type { BotId, DestinationKey, RunId } from "./domain/ids.ts";
 import { makeIntake } from "./domain/intake.ts";
@@ -197,7 +197,7 @@ async function compose(
     },
     onFatal,
   });
-  const poller = makePoller(settings, ports, events, store, botId, wake);
+  const poller = makePoller(settings, ports, events, store, botId, wake, onFatal);
 
   await dispatcher.start();
   poller.run().catch(onFatal);
@@ -262,9 +262,10 @@ function makePoller(
   store: Store,
   botId: BotId,
   wake: () => void,
+  onFatal: (error: unknown) => void,
 ): Poller {
   const { telegram, actions } = settings;
-  const record = (write: Promise<void>): void => void write.catch(unlessStorage(log));
+  const record = (write: Promise<void>): void => void write.catch(unlessStorage(log, onFatal));
   return new Poller({
     client: telegramClient({
       token: telegram.token,
@@ -326,8 +327,12 @@ async function heartbeat(
   }
 }
 
+/** Without it the next start takes the run for one that crashed, which is harmless. */
 async function endRun(store: Store, runId: RunId, clock: Clock, log: Log): Promise<void> {
-  await store.endRun(runId, clock.now()).catch(unlessStorage(log));
+  await store.endRun(runId, clock.now()).catch((error: unknown) => {
+    if (!(error instanceof StorageError)) throw error;
+    log.warn("storage.unavailable", { message: error.message });
+  });
 }
 
 /** Storage that is unavailable passes by itself and is told by whoever could not write; anything else is a bug. */

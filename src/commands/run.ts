@@ -1,6 +1,7 @@
 /** `leadonce run`: the daemon in the foreground, until a signal ends it. */
-import { type AppEvents, startApp } from "../app.ts";
-import { EXIT, type ExitCode } from "../domain/errors.ts";
+import { type App, type AppEvents, startApp } from "../app.ts";
+import { EXIT, type ExitCode, LeadonceError } from "../domain/errors.ts";
+import type { Log } from "../domain/ports.ts";
 import { makeLog } from "../operator/log.ts";
 import { crashHook, systemClock, systemRandom } from "../system.ts";
 import { VERSION } from "../version.ts";
@@ -11,6 +12,8 @@ import type { RunOptions } from "./invocation.ts";
 const SIGNALS = ["SIGTERM", "SIGINT", "SIGHUP"] as const;
 /** Whatever hangs then: what is not written is redelivered, or taken back as unknown at the next start. */
 const END_WITHIN_MS = 9_500;
+/** One Ctrl-C arrives twice under npm: from the terminal, and passed on by npm. `timeout` does the same with SIGTERM. */
+const SAME_WISH_MS = 1_000;
 
 export async function runCommand(options: RunOptions, context: Context): Promise<ExitCode> {
   const { terminal, env } = context;
@@ -23,27 +26,43 @@ export async function runCommand(options: RunOptions, context: Context): Promise
   const ports = { clock: systemClock, random: systemRandom, log, crash: crashHook(env.LEADONCE_CRASH_AT) };
   const app = await startApp(settings, ports, people ? greetings(context) : {});
 
-  const signal = await Promise.race([stopAsked, app.ended]);
-  log.info("run.stopping", { signal: signal ?? null, message: "finishing what is in hand" });
-  const forced = setTimeout(() => {
-    log.warn("run.cut_off", { message: "something hung; nothing is lost, the next start goes on from here" });
-    process.exit(EXIT.ok);
-  }, END_WITHIN_MS);
-  await app.stop();
-  clearTimeout(forced);
-  log.info("run.stopped", {});
+  try {
+    const signal = await Promise.race([stopAsked, app.ended]);
+    log.info("run.stopping", { signal: signal ?? null, message: "finishing what is in hand" });
+  } catch (error) {
+    // It can't go on, and half of it must not: a poller without a dispatcher looks well and does nothing.
+    log.error("run.failed", { message: "an error that does not pass by itself; finishing what is in hand" });
+    await stopInTime(app, log, error instanceof LeadonceError ? error.exitCode : EXIT.bug);
+    throw error;
+  }
+  await stopInTime(app, log, EXIT.ok);
   if (people) terminal.out("Stopped. Nothing is lost: Telegram keeps what comes meanwhile, for 24 hours.");
   return EXIT.ok;
 }
 
-/** The first one asks; a second one means it. */
+/** @param exitCode for an end by force, when something hangs */
+async function stopInTime(app: App, log: Log, exitCode: ExitCode): Promise<void> {
+  const forced = setTimeout(() => {
+    log.warn("run.cut_off", { message: "something hung; nothing is lost, the next start goes on from here" });
+    process.exit(exitCode);
+  }, END_WITHIN_MS);
+  try {
+    await app.stop();
+  } finally {
+    clearTimeout(forced);
+  }
+  log.info("run.stopped", {});
+}
+
+/** The first one asks; a second one means it, unless it is an echo of the first. */
 function firstSignal(): Promise<NodeJS.Signals> {
   return new Promise((resolve) => {
-    let asked = false;
+    let askedAt: number | null = null;
     for (const name of SIGNALS) {
       process.on(name, () => {
-        if (asked) process.exit(EXIT.ok);
-        asked = true;
+        const now = systemClock.monotonic();
+        askedAt ??= now;
+        if (now - askedAt > SAME_WISH_MS) process.exit(EXIT.ok);
         resolve(name);
       });
     }

@@ -29,7 +29,7 @@ describe("killed at", { concurrency: 2 }, () => {
           () => said.push(say(1, "four"), say(3, "five")),
           () => undefined,
         );
-        assert.deepEqual(await doomed.exit, { code: null, signal: "SIGKILL" });
+        assert.deepEqual(await doomed.ended(), { code: null, signal: "SIGKILL" });
 
         await w.settled(await w.started());
         await assertPromises(w, said);

@@ -50,7 +50,7 @@ for (const seed of [11, 12]) {
       // Whichever comes first; the other is told when the process ends.
       await Promise.any([soMuch, w.settled(daemon)]);
       daemon.kill("SIGKILL");
-      await daemon.exit;
+      await daemon.ended();
     }
     for (const crm of w.crms.values()) crm.calm();
     await w.settled(await w.started());

@@ -65,6 +65,7 @@ export function finished(argv: readonly string[], surroundings: Surroundings): P
 /** `leadonce run`. */
 export class Daemon {
   readonly lines: LogLine[] = [];
+  /** Settles whenever that may be; a test awaits `ended()`. */
   readonly exit: Promise<Exit>;
   readonly #child: ChildProcess;
   readonly #watchers = new Set<() => void>();
@@ -141,6 +142,11 @@ export class Daemon {
     });
   }
 
+  /** The process is gone. */
+  ended(): Promise<Exit> {
+    return this.until(() => this.#ended ?? undefined, "the end of the process");
+  }
+
   kill(signal: NodeJS.Signals): void {
     if (this.running) this.#child.kill(signal);
   }
@@ -148,7 +154,7 @@ export class Daemon {
   /** SIGTERM, and what became of it. */
   async stop(): Promise<Exit> {
     this.kill("SIGTERM");
-    return this.exit;
+    return this.ended();
   }
 
   #read(stream: NodeJS.ReadableStream | null, keep: (line: LogLine) => void): void {
