@@ -7,8 +7,12 @@ import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { StorageError, StorageUnavailableError } from "../domain/errors.ts";
 
-/** How long a statement waits for another process; a command's transactions take milliseconds. */
-const BUSY_TIMEOUT_MS = 5_000;
+/**
+ * How long a statement waits for another process; a command's transactions take milliseconds. SQLite waits on our only
+ * thread, so the daemon, which tries everything again by itself, gives up sooner: until then it hears no answer of a
+ * CRM and no signal.
+ */
+const BUSY_TIMEOUT_MS = { create: 1_000, write: 5_000, read: 5_000 } as const;
 
 /** Magic numbers of `statfs(2)` for file systems whose locks may not hold across hosts. */
 const NETWORK_FILE_SYSTEMS: Readonly<Record<number, string>> = {
@@ -58,7 +62,7 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
   }
   let db: Database.Database | null = null;
   try {
-    db = new Database(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS });
+    db = new Database(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS[mode] });
     if (mode !== "read") {
       keepPrivate(path);
       // Readers (commands, sqlite3) go on while the daemon writes.

@@ -88,6 +88,7 @@ export class World {
   env: NodeJS.ProcessEnv;
   readonly #token: string;
   readonly #daemons: Daemon[] = [];
+  readonly #endings: (() => void)[] = [];
   #table: Table = {};
 
   constructor(
@@ -186,9 +187,15 @@ export class World {
     }
   }
 
+  /** Runs when all daemons are gone and before the folder goes. */
+  atEnd(work: () => void): void {
+    this.#endings.push(work);
+  }
+
   async close(): Promise<void> {
     for (const daemon of this.#daemons) daemon.kill("SIGKILL");
     await Promise.allSettled(this.#daemons.map(({ exit }) => exit));
+    for (const work of this.#endings) work();
     await this.telegram.close();
     for (const crm of this.crms.values()) await crm.close();
     rmSync(this.folder, { recursive: true, force: true });
