@@ -63,6 +63,7 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
   let db: Database.Database | null = null;
   try {
     db = new Database(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS[mode] });
+    refuseForeign(db, path);
     if (mode !== "read") {
       keepPrivate(path);
       // Readers (commands, sqlite3) go on while the daemon writes.
@@ -80,6 +81,19 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
     db?.close();
     throw asStorageError(error, `can't open the database ${path}`);
   }
+}
+
+/** A path that slipped: another program's file keeps its mode, its journal and its schema. @throws StorageError */
+function refuseForeign(db: Database.Database, path: string): void {
+  const names = (from: string): unknown[] => db.prepare(`SELECT name FROM ${from}`).pluck().all();
+  const tables = names("sqlite_schema WHERE type = 'table'");
+  // Others have a table of this name, too; the columns are ours.
+  const columns = names("pragma_table_info('migrations')");
+  if (tables.length === 0 || ["number", "checksum"].every((column) => columns.includes(column))) return;
+  throw new StorageError(
+    `${path} is the database of another program; nothing in it was changed`,
+    "Set [storage] path to a file that leadonce has for itself.",
+  );
 }
 
 /** The write-ahead log takes the main file's mode when it is made, so the main file's mode is set first. */

@@ -2,10 +2,20 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
-import { chmodSync, existsSync, mkdirSync, readdirSync, statSync, symlinkSync, writeFileSync } from "node:fs";
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
+import Database from "better-sqlite3";
 import { LockedError, StorageError, StorageUnavailableError } from "../../src/domain/errors.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { lockedError, openStore, preparePath, takeLock } from "../../src/store/index.ts";
@@ -35,6 +45,30 @@ describe("every open of the file", () => {
       () => world.write("INSERT INTO leases (job_id, token, run_id, expires_at_ms) VALUES (99, 'x', 'r', 0)"),
       /FOREIGN KEY/,
     );
+  });
+});
+
+describe("the database of another program", () => {
+  const made = ["CREATE TABLE orders (id INTEGER)", "CREATE TABLE migrations (id INTEGER, migration TEXT)"];
+  for (const sql of made) {
+    it(`is refused and stays as it is, whoever opens it: ${sql}`, (t) => {
+      const path = join(tempFolder(t), "theirs.db");
+      new Database(path).exec(sql).close();
+      chmodSync(path, 0o644);
+      const before = readFileSync(path);
+      for (const how of ["create", "write", "read"] as const) {
+        const refused = { name: "StorageError", message: /database of another program/ };
+        assert.throws(() => openStore(path, { mode: how, nowMs: T0 }), refused, how);
+      }
+      assert.deepEqual(readFileSync(path), before);
+      assert.equal(mode(path), "644");
+    });
+  }
+
+  it("is not what a start leaves that was cut off before the first table", (t) => {
+    const path = join(tempFolder(t), "leadonce.db");
+    writeFileSync(path, "");
+    openStore(path, create).close();
   });
 });
 
