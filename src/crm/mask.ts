@@ -20,12 +20,15 @@ const TEXT_PIECE_CHARS = 12;
 const SECRET_PIECE_CHARS = 6;
 /** The last digits of a number are the same however the CRM writes its country code. */
 const PHONE_DIGITS = 7;
+/** A customer may have typed a number that the CRM writes its own way: whatever looks like an international one. */
+const ANY_PHONE = /\+(?:[\s().-]{0,2}\d){7,15}/g;
 
 export function maskedDetail(said: string, known: KnownValues): string {
   let text = readable(said.slice(0, WINDOW_CHARS));
   text = maskPieces(text, known.secrets, SECRET_PIECE_CHARS, "[secret]");
   text = maskPieces(text, known.texts, TEXT_PIECE_CHARS, "[text]");
   for (const phone of known.phones) text = maskPhone(text, phone);
+  text = text.replace(ANY_PHONE, "[phone]");
   text = maskWhole(text, known.names, "[name]");
   return Array.from(text).slice(0, DETAIL_CHARS).join("");
 }

@@ -19,6 +19,18 @@ describe("a detail", () => {
     }
   });
 
+  it("shows no international number that it does not know, but leaves other numbers alone", () => {
+    for (const written of ["+12025550123", "+1 202 555 0123", "+1 (202) 555-0123"])
+      assert.equal(
+        maskedDetail(`${written} is taken`, known({ texts: ["my number is 202.555.0123"] })),
+        "[phone] is taken",
+      );
+    assert.equal(
+      maskedDetail("record 12025550123, 3 + 4, +30 days", known({})),
+      "record 12025550123, 3 + 4, +30 days",
+    );
+  });
+
   it("shows no name, not even one of two letters, but leaves words alone that only contain it", () => {
     const values = known({ names: ["Test Person", "Test", "王伟", "An"] });
     assert.equal(
