@@ -6,7 +6,7 @@
 import { setMaxListeners } from "node:events";
 import PQueue from "p-queue";
 import { StorageUnavailableError } from "../domain/errors.ts";
-import type { DestinationKey, RunId } from "../domain/ids.ts";
+import type { DestinationKey, LeaseToken, RunId } from "../domain/ids.ts";
 import type { Clock, Log, Random } from "../domain/ports.ts";
 import type { DestinationSettings, StepSettingsOf } from "../domain/settings.ts";
 import type { ClaimedJob, Transition, WorkStore } from "../domain/store.ts";
@@ -14,7 +14,7 @@ import { transitionFields } from "../domain/transition-fields.ts";
 import type { Executor } from "./executor.ts";
 
 export interface DispatcherOptions {
-  store: Pick<WorkStore, "claim" | "staleLeases" | "rescue" | "nextDueAtMs">;
+  store: Pick<WorkStore, "claim" | "release" | "staleLeases" | "rescue" | "nextDueAtMs">;
   destinations: readonly DestinationSettings[];
   settings: StepSettingsOf;
   executor: Executor;
@@ -61,6 +61,10 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
   const aborting = new AbortController();
   // One listener for each request under way, which is no leak however many there are.
   setMaxListeners(0, aborting.signal);
+  /** Whatever this process has claimed and not finished: its lease is never taken back, however long it waits. */
+  const inHand = new Set<LeaseToken>();
+  /** Of these, what the rate of its destination has not let begin. */
+  const waiting = new Map<LeaseToken, ClaimedJob>();
   let passing = false;
   let wakeAgain = false;
   let timer: AbortController | null = null;
@@ -100,7 +104,6 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
     // One reading for the whole pass: what becomes due while it runs is seen by the sleep at its end.
     const nowMs = clock.now();
     await rescueExpired();
-    options.onDue();
     const requests = [...lanes.values()].map(({ destination, queue }) => ({
       destination: destination.key,
       limit: destination.concurrency - queue.pending - queue.size,
@@ -112,15 +115,15 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
       log.info("dispatcher.storage_back", { message: "the database can be written again; work goes on" });
     }
     for (const job of claimed) enqueue(job);
+    // After the claim, which fails while the disk is full: asking a CRM is no use when its answer can't be written.
+    options.onDue();
     const due = await store.nextDueAtMs(nowMs);
     sleepUntil(due ?? nowMs + LONGEST_SLEEP_MS);
   }
 
-  /** Leases that ran out although no executor of this process holds them. */
+  /** Leases that ran out although nobody in this process works on them. */
   async function rescueExpired(): Promise<void> {
-    const stale = (await store.staleLeases(clock.now())).filter(
-      ({ jobId, token }) => !executor.holds(jobId, token),
-    );
+    const stale = (await store.staleLeases(clock.now())).filter(({ token }) => !inHand.has(token));
     if (stale.length > 0) report(await store.rescue(stale, settings, clock.now(), random.fraction));
   }
 
@@ -133,14 +136,32 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
     const lane = lanes.get(job.destination);
     if (lane === undefined) return;
     const { destination, queue } = lane;
+    inHand.add(job.token);
+    waiting.set(job.token, job);
     queue
-      .add(() => executor.run(job, destination, { stop: stopping.signal, abort: aborting.signal }))
+      .add(() => {
+        waiting.delete(job.token);
+        return executor.run(job, destination, { stop: stopping.signal, abort: aborting.signal });
+      })
       .catch((error: unknown) => {
         // The lease stays; it is taken back when it runs out.
         if (error instanceof StorageUnavailableError)
           log.error("job.storage", { job: job.jobId, message: error.message });
         else options.onFatal(error);
-      });
+      })
+      .finally(() => inHand.delete(job.token));
+  }
+
+  /** At a slow rate a turn may come in an hour; whoever stops can't wait for that. */
+  async function giveBackWaiting(): Promise<void> {
+    for (const { queue } of lanes.values()) queue.clear();
+    try {
+      await store.release([...waiting.values()], clock.now());
+    } catch (error) {
+      // Then the next start takes them back.
+      if (!(error instanceof StorageUnavailableError)) throw error;
+      log.warn("dispatcher.storage", { message: error.message });
+    }
   }
 
   function sleepUntil(atMs: number): void {
@@ -183,6 +204,7 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
       const abort = (): void => aborting.abort();
       if (signal.aborted) abort();
       else signal.addEventListener("abort", abort, { once: true });
+      await giveBackWaiting();
       await Promise.all([...lanes.values()].map(({ queue }) => queue.onIdle()));
     },
   };

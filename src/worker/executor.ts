@@ -3,7 +3,6 @@
  * that can't be written is held and tried again, because forgetting a success is what makes a second lead.
  */
 import { StorageUnavailableError } from "../domain/errors.ts";
-import type { JobId, LeaseToken } from "../domain/ids.ts";
 import type { Outcome } from "../domain/outcome.ts";
 import type { Clock, CrashHook, Log, Random } from "../domain/ports.ts";
 import type { DestinationSettings, StepSettingsOf } from "../domain/settings.ts";
@@ -31,8 +30,6 @@ export interface ExecutorSignals {
 
 export interface Executor {
   run(job: ClaimedJob, destination: DestinationSettings, signals: ExecutorSignals): Promise<void>;
-  /** Jobs whose lease must not be taken back, however late: this process still works on them. */
-  holds(jobId: JobId, token: LeaseToken): boolean;
 }
 
 /** How long the executor waits before it tries again to write an outcome that the disk refused. */
@@ -40,8 +37,6 @@ const WRITE_AGAIN_MS = 1_000;
 
 export function makeExecutor(options: ExecutorOptions): Executor {
   const { store, prepare, settings, clock, random, log, crash, onTransitions } = options;
-  const held = new Set<string>();
-  const nameOf = (jobId: JobId, token: LeaseToken): string => `${jobId}:${token}`;
 
   const begins: Batch<ClaimedJob & { leaseMs: number }, Begun> = batch((jobs) =>
     store.beginAttempt(jobs, prepare, settings, clock.now()),
@@ -121,16 +116,5 @@ export function makeExecutor(options: ExecutorOptions): Executor {
     }
   }
 
-  return {
-    run: async (job, destination, signals) => {
-      const name = nameOf(job.jobId, job.token);
-      held.add(name);
-      try {
-        await attempt(job, destination, signals);
-      } finally {
-        held.delete(name);
-      }
-    },
-    holds: (jobId, token) => held.has(nameOf(jobId, token)),
-  };
+  return { run: attempt };
 }
