@@ -51,9 +51,9 @@ export class HttpConnector implements Connector {
       };
       return { kind: "ready", body, send: (signal) => this.#attempt(step, context, request, signal) };
     } catch (error) {
-      if (!(error instanceof TemplateError)) throw error;
-      const message = this.#destination.masked(error.message, context);
-      return { kind: "unrenderable", template: error.path, message };
+      // Also a bug of ours: nothing has left, and one job that fails visibly is better than a daemon that ends for all.
+      const template = error instanceof TemplateError ? error.path : context.step;
+      return { kind: "unrenderable", template, message: this.#unexpected(error, context) };
     }
   }
 

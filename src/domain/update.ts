@@ -29,9 +29,12 @@ const sharedContactSchema = z.looseObject({
   user_id: z.int().optional(),
 });
 
+/** Seconds since the epoch, in the years that a date can be written in. */
+const dateSchema = z.int().min(0).max(253_402_300_799);
+
 const messageSchema = z.looseObject({
   message_id: z.int(),
-  date: z.int(),
+  date: dateSchema,
   chat: chatSchema,
   from: userSchema.optional(),
   sender_chat: chatSchema.optional(),

@@ -158,7 +158,7 @@ export function intakeStore(context: StoreContext): IntakeStore {
         const updates: AcceptedUpdate[] = [];
         let duplicates = 0;
         for (const element of page.elements) {
-          const json = JSON.stringify(element);
+          const json = asText(element);
           const updateId = updateIdOf(element);
           const key = eventKey(page.botId, updateId, json);
           if (known.get(key) !== undefined) {
@@ -220,6 +220,16 @@ export function intakeStore(context: StoreContext): IntakeStore {
         ).run(report.state, report.lastCompletedAtMs, report.lastError, botId);
       }),
   };
+}
+
+/** What is nested too deeply to be written is no update of Telegram's, and must not take its page along: quarantined. */
+function asText(element: unknown): string {
+  try {
+    return JSON.stringify(element);
+  } catch (error) {
+    if (!(error instanceof RangeError)) throw error;
+    return JSON.stringify("nested too deeply to be kept");
+  }
 }
 
 function verdictOf(update: ParsedUpdate, plan: Plan): Verdict {

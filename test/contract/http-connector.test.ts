@@ -46,6 +46,12 @@ const creates = () => crm.requests.filter(({ kind }) => kind === "create").lengt
 describe("a create", () => {
   beforeEach(() => start("search"));
 
+  it("that breaks our own code while it is made costs that one job, and is never sent", () => {
+    const prepared = made.prepare(context({ messages: [message({ date: 9e12 })] }), undefined);
+    assert.equal(prepared.kind, "unrenderable");
+    assert.equal(creates(), 0);
+  });
+
   it("makes one record, with the customer's words as they are, and tells its id and link", async () => {
     const of = context({ messages: [message({ text: '😀 "שלום"\n\u0000\ud800!' })] });
     assert.deepEqual(await send(made, of), {

@@ -288,6 +288,17 @@ describe("one bad update", () => {
     assert.deepEqual(counts(world), { updates: 3, operations: 2, jobs: 2, contacts: 1, next_offset: 4 });
   });
 
+  it("that is nested too deeply to be written does not take its page along", async (t) => {
+    const world = await makeWorld(t);
+    const deep = JSON.parse(`{"update_id":1,"x":${"[".repeat(100_000)}${"]".repeat(100_000)}}`);
+    const accepted = await world.accept(deep, messageUpdate({ updateId: 2 }));
+    assert.deepEqual(
+      accepted.updates.map(({ state }) => state),
+      ["quarantined", "accepted"],
+    );
+    assert.equal((await world.accept(deep)).duplicates, 1);
+  });
+
   it("that is malformed says where and not what", async (t) => {
     const world = await makeWorld(t);
     const bad = messageUpdate({ updateId: 2, message: { text: { secret: "words" } } });

@@ -94,6 +94,15 @@ describe("parsing an update", () => {
     );
   });
 
+  it("refuses a date that no calendar has: it would break whatever writes it later", () => {
+    for (const date of [-1, 9e12, 1.5]) {
+      assert.throws(
+        () => parseUpdate({ update_id: 5, message: { message_id: 9, date, chat: CHAT } }),
+        MalformedUpdateError,
+      );
+    }
+  });
+
   it("finds the message in each of the six kinds that carry one", () => {
     const kinds = [
       "message",
