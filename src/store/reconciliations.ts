@@ -22,6 +22,8 @@ const seenSchema = z.array(
 type Seen = z.infer<typeof seenSchema>[number];
 /** Enough for a person to judge; the first look-ups matter no more once there are this many later ones. */
 const EVIDENCE_KEPT = 20;
+/** So many look-ups in a row without an answer are no hiccup any more, and somebody has to know (P4). */
+const UNANSWERED_TO_TELL = 5;
 
 const reconciliationRow = z.object({
   reconciliation_id: z.number(),
@@ -80,6 +82,7 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
 
   function notAnswered(
     row: ReconciliationRow,
+    job: JobRow,
     lookUp: Extract<LookUp, { kind: "not_answered" }>,
     settings: StepSettings | null,
     nowMs: number,
@@ -89,6 +92,13 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
     const wait = backoffMs(settings?.retry ?? DEFAULT_RETRY, failedChecks, fraction);
     const seen = { at_ms: nowMs, found: null, detail: `not answered: ${lookUp.detail}` };
     record(row, seen, { checks: row.checks, failedChecks, nextCheckAtMs: nowMs + Math.max(wait, 1_000) });
+    if (failedChecks !== UNANSWERED_TO_TELL) return;
+    const last = lookUp.status === null ? "no answer came" : `HTTP ${lookUp.status}`;
+    askAPerson(
+      job,
+      `${failedChecks} look-ups in a row failed (${last}); they go on, but nothing is found out.`,
+      nowMs,
+    );
   }
 
   function foundNothing(
@@ -127,7 +137,7 @@ export function reconcileStore({ db, crash }: StoreContext): ReconcileStore {
     fraction: number,
   ): Transition[] {
     if (lookUp.kind === "not_answered") {
-      notAnswered(row, lookUp, settings, nowMs, fraction);
+      notAnswered(row, job, lookUp, settings, nowMs, fraction);
       return [];
     }
     const found = distinct(lookUp);

@@ -150,13 +150,22 @@ describe("a look-up that was not answered", () => {
     assert.ok(distances.every((distance) => distance >= SECOND && distance <= 15 * MINUTE));
     assert.ok((distances.at(-1) ?? 0) > 5 * MINUTE);
     assert.equal(world.state(job), "needs_reconciliation");
-    assert.deepEqual(await world.alerts("needs_reconciliation"), []);
     // The evidence stays short enough to be read.
     assert.equal((evidence(world) as unknown[]).length, 20);
     await next(world, []);
     assert.deepEqual([row(world).checks, row(world).failed_checks], [1, 0]);
     await next(world, ["C-1"]);
     assert.equal(world.state(job), "done");
+  });
+
+  it("tells somebody when five have failed in a row, and no sooner (P4)", async (t) => {
+    const { world } = await parked(t);
+    for (let n = 1; n < 5; n += 1) await next(world, "not answered");
+    assert.deepEqual(await world.alerts("needs_reconciliation"), []);
+    await next(world, "not answered");
+    assert.equal((await world.alerts("needs_reconciliation")).length, 1);
+    await next(world, ["C-1"]);
+    assert.deepEqual(await world.alerts("needs_reconciliation"), []);
   });
 
   it("says what was answered instead", async (t) => {
