@@ -2,7 +2,17 @@
  * Opens the file: modes, pragmas, and what SQLite's errors mean to the rest of the program. Serves P1 (a commit is on
  * disk before it counts) and P5 (nobody else on the machine can read the file).
  */
-import { chmodSync, existsSync, mkdirSync, readdirSync, realpathSync, statfsSync } from "node:fs";
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  mkdirSync,
+  openSync,
+  readdirSync,
+  realpathSync,
+  statfsSync,
+  statSync,
+} from "node:fs";
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { StorageError, StorageUnavailableError } from "../domain/errors.ts";
@@ -34,8 +44,12 @@ export function preparePath(path: string): string {
     mkdirSync(folder, { recursive: true, mode: 0o700 });
     if (holdsOnlyOurs(folder, basename(path))) chmodSync(folder, 0o700);
     const real = join(realpathSync(folder), basename(path));
-    refuseNetworkFileSystem(folder);
-    return existsSync(real) ? realpathSync(real) : real;
+    // Made here, so that it is private from its first moment and a link to a file that is still to come can be followed:
+    // the lock must have one name, whichever way leads to the file.
+    if (!existsSync(real)) closeSync(openSync(real, "a", 0o600));
+    const file = realpathSync(real);
+    refuseNetworkFileSystem(dirname(file));
+    return file;
   } catch (error) {
     throw asStorageError(error, `can't use the folder ${folder}`);
   }
@@ -76,6 +90,7 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
     if (db.pragma("synchronous", { simple: true }) !== 2)
       throw new StorageError("SQLite refuses synchronous=FULL");
     keepPrivate(path);
+    openedFiles.set(db, identityOf(path));
     return db;
   } catch (error) {
     db?.close();
@@ -93,6 +108,28 @@ function refuseForeign(db: Database.Database, path: string): void {
   throw new StorageError(
     `${path} is the database of another program; nothing in it was changed`,
     "Set [storage] path to a file that leadonce has for itself.",
+  );
+}
+
+/** Which file each database was opened on: a path may name another one later, or none. */
+const openedFiles = new WeakMap<Database.Database, string | null>();
+
+function identityOf(path: string): string | null {
+  const file = statSync(path, { throwIfNoEntry: false });
+  return file === undefined ? null : `${file.dev}:${file.ino}`;
+}
+
+/**
+ * P1: what is written to a file that was deleted or moved away is gone with the process, so nothing may be confirmed to
+ * Telegram or sent on its strength.
+ * @throws StorageUnavailableError while the path does not name the file that was opened
+ */
+export function refuseOtherFile(db: Database.Database): void {
+  const opened = openedFiles.get(db);
+  if (opened === undefined || opened === identityOf(db.name)) return;
+  throw new StorageUnavailableError(
+    "the database file was moved or deleted while leadonce runs",
+    "Put the same file back and leadonce goes on; to use another one, stop leadonce first.",
   );
 }
 

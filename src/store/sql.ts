@@ -2,7 +2,7 @@
 import type Database from "better-sqlite3";
 import type { z } from "zod";
 import type { CrashHook } from "../domain/ports.ts";
-import { asStorageError } from "./database.ts";
+import { asStorageError, refuseOtherFile } from "./database.ts";
 
 type Value = string | number | null;
 /** Positional values, or one object of named ones. */
@@ -41,6 +41,7 @@ export interface StoreContext {
  */
 export function transact<Result>(db: Database.Database, what: string, work: () => Result): Result {
   try {
+    refuseOtherFile(db);
     return db.transaction(work).immediate();
   } catch (error) {
     throw asStorageError(error, `can't ${what}`);

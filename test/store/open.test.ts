@@ -8,6 +8,7 @@ import {
   mkdirSync,
   readdirSync,
   readFileSync,
+  renameSync,
   statSync,
   symlinkSync,
   writeFileSync,
@@ -20,7 +21,7 @@ import { LockedError, StorageError, StorageUnavailableError } from "../../src/do
 import { openDatabase } from "../../src/store/database.ts";
 import { lockedError, openStore, preparePath, takeLock } from "../../src/store/index.ts";
 import { MIGRATIONS, migrate } from "../../src/store/migrations/index.ts";
-import { BOT, makeWorld, RUN, T0, tempFolder, withRaw } from "./fixtures.ts";
+import { BOT, makeWorld, messageUpdate, RUN, T0, tempFolder, withRaw } from "./fixtures.ts";
 
 const create = { mode: "create", nowMs: T0 } as const;
 const mode = (path: string): string => (statSync(path).mode & 0o777).toString(8);
@@ -128,6 +129,30 @@ describe("the path of the database", () => {
     const real = preparePath(join(root, "real", "leadonce.db"));
     assert.equal(preparePath(join(root, "folder", "leadonce.db")), real);
     assert.equal(preparePath(join(root, "file.db")), real);
+  });
+
+  it("is the real one from the first start on, also through a link to a file that is still to come", (t) => {
+    const root = tempFolder(t);
+    symlinkSync(join(root, "real.db"), join(root, "link.db"));
+    const first = preparePath(join(root, "link.db"));
+    assert.equal(mode(first), "600");
+    openStore(first, create).close();
+    assert.equal(preparePath(join(root, "link.db")), first);
+    assert.equal(preparePath(join(root, "real.db")), first);
+  });
+
+  it("that names another file than the one in use, or none, confirms and sends nothing until it is put back (P1)", async (t) => {
+    const world = await makeWorld(t);
+    await world.lead();
+    const aside = `${world.path}.aside`;
+    const changes = [() => renameSync(world.path, aside), () => writeFileSync(world.path, "")];
+    for (const change of changes) {
+      change();
+      await assert.rejects(world.claim(), StorageUnavailableError);
+      await assert.rejects(world.accept(messageUpdate({ updateId: 900 })), StorageUnavailableError);
+    }
+    renameSync(aside, world.path);
+    assert.equal((await world.claim()).length, 1);
   });
 
   it("that can't be used gives a storage error with a hint", (t) => {
