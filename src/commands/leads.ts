@@ -24,7 +24,7 @@ export function leadsText(
   nowMs: number,
   terminal: Pick<Terminal, "style">,
 ): string[] {
-  const header = ["made", "code", "action", "lead", "destination", "state", "record"];
+  const header = ["made", "code", "who", "action", "lead", "destination", "state", "record"];
   const last = leads.at(-1);
   return [
     ...table([
@@ -38,7 +38,7 @@ export function leadsText(
 
 /** One row per destination; what is the same for all of them stands in the first. */
 function rowsOf(lead: LeadReport, nowMs: number, terminal: Pick<Terminal, "style">): string[][] {
-  const first = [ago(lead.created_at, nowMs), lead.code, lead.action, lead.state];
+  const first = [ago(lead.created_at, nowMs), lead.code, lead.contact ?? "", lead.action, lead.state];
   if (lead.destinations.length === 0) return [first];
   return lead.destinations.map(({ name, state, external_id, link }, index) => [
     ...(index === 0 ? first : first.map(() => "")),

@@ -29,6 +29,8 @@ export interface LeadReport {
   action: string;
   state: "open" | "failed" | "cancelled" | "completed";
   created_at: string;
+  /** Where the sender can be found in Telegram; no text, no phone. */
+  contact: string | null;
   event_keys: string[];
   destinations: { name: string; state: JobState; external_id: string | null; link: string | null }[];
 }

@@ -43,6 +43,8 @@ const leadRow = z.object({
   action: z.string(),
   state: z.enum(["open", "failed", "cancelled", "completed"]),
   created_at_ms: z.number(),
+  username: z.string().nullable(),
+  user_id: z.number().nullable(),
 });
 const leadJobRow = z.object({
   name: z.string(),
@@ -94,8 +96,8 @@ export function reportStore({ db }: StoreContext): ReportStore {
   const leads = reader(
     db,
     leadRow,
-    `SELECT o.operation_id, o.code, o.business_key, o.action, v.state, o.created_at_ms
-     FROM operations o JOIN v_operations v USING (operation_id)
+    `SELECT o.operation_id, o.code, o.business_key, o.action, v.state, o.created_at_ms, c.username, c.user_id
+     FROM operations o JOIN v_operations v USING (operation_id) LEFT JOIN contacts c ON c.contact_id = o.contact_id
      WHERE o.kind = 'lead' AND o.created_at_ms >= ? ORDER BY o.created_at_ms, o.rowid`,
   );
   const leadJobs = reader(
@@ -189,9 +191,10 @@ export function reportStore({ db }: StoreContext): ReportStore {
     leads: async (sinceMs) =>
       look("read the leads", () =>
         leads.all(sinceMs ?? 0).map(
-          ({ created_at_ms, ...lead }): LeadReport => ({
+          ({ created_at_ms, username, user_id, ...lead }): LeadReport => ({
             ...lead,
             created_at: iso(created_at_ms),
+            contact: whereToFind(username, user_id),
             event_keys: eventKeys.all(lead.operation_id).map(({ event_key }) => event_key),
             destinations: leadJobs.all(lead.operation_id),
           }),
@@ -217,16 +220,17 @@ export function reportStore({ db }: StoreContext): ReportStore {
             evidence: row.evidence,
             code: row.code,
             step: row.step,
-            contact:
-              row.username !== null
-                ? `@${row.username}`
-                : row.user_id === null
-                  ? null
-                  : `tg://user?id=${row.user_id}`,
+            contact: whereToFind(row.username, row.user_id),
           }),
         ),
       ),
 
     trace: tracer(db),
   };
+}
+
+/** A person in Telegram, with neither name nor phone. */
+function whereToFind(username: string | null, userId: number | null): string | null {
+  if (username !== null) return `@${username}`;
+  return userId === null ? null : `tg://user?id=${userId}`;
 }

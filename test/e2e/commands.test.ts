@@ -334,6 +334,11 @@ test("what people read", async (t) => {
     assert.match(text, /Next:\n[\s\S]*leadonce reconcile list[\s\S]*leadonce jobs --state failed/);
   });
 
+  await t.test("leads says who wrote, by username or by number", () => {
+    assert.match(shown("leads"), /@test_person/i);
+    assert.match(shown("leads"), /tg:\/\/user\?id=7004/);
+  });
+
   await t.test("jobs explains each failure once, with what is safe and the exact next command", () => {
     const { refused: job } = morning.jobs;
     assert.match(shown("jobs"), /1 failed job \(refused\): The destination refused it/);

@@ -147,6 +147,7 @@ describe("leads", () => {
       action: "enquiry",
       state: "completed",
       created_at: iso(T0),
+      contact: "@TestPerson",
       event_keys: [world.row("SELECT event_key FROM updates WHERE update_id = 1").event_key],
       destinations: [
         { name: "sales", state: "done", external_id: "C-1", link: "https://crm.example/leads/C-1" },
