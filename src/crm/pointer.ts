@@ -20,6 +20,8 @@ export function parseJson(text: string): Json {
 
 function withExactIntegers(text: string): string {
   if (!/\d{16}/.test(text)) return text;
+  // Throws on what is no JSON: in a megabyte of stray quotes the pattern would search for minutes.
+  JSON.parse(text);
   return text.replace(JSON_TOKEN, (token) => (LONG_INTEGER.test(token) ? `"${token}"` : token));
 }
 

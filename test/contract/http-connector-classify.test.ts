@@ -122,6 +122,12 @@ describe("ids", () => {
     assert.equal(atPointer({ a: null }, "/a/b"), undefined);
     assert.deepEqual(parseJson("\uFEFF1"), { readable: true, value: 1 });
   });
+
+  it("that are no JSON are told from it at once, also a megabyte of stray quotes and a long number", () => {
+    // Looked through for numbers first, this would hold the whole daemon up for a quarter of an hour.
+    const garbled = `"${'\\"'.repeat(500_000)} 1234567890123456`;
+    assert.deepEqual(parseJson(garbled), { readable: false });
+  });
 });
 
 describe("the configured outcomes", () => {
