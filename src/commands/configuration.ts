@@ -1,4 +1,4 @@
-/** Reads the configuration for a command, templates checked too, so that every mistake comes out at once. */
+/** Reads the configuration for a command, templates and secrets checked too: every mistake comes out at once. */
 import type { AppSettings } from "../app.ts";
 import { type Config, httpDestinations, loadConfig, resolveConfig } from "../config/index.ts";
 import { checkTemplates } from "../crm/connectors.ts";
@@ -8,7 +8,8 @@ import type { GlobalOptions } from "./invocation.ts";
 
 /** Without the values of secrets. @throws ConfigError */
 export function readConfiguration(options: GlobalOptions, { env, cwd }: Context): Config {
-  return loadConfig({ path: options.config ?? undefined, env, cwd, checks: [templateProblems] });
+  const checks = [templateProblems];
+  return loadConfig({ path: options.config ?? undefined, env, cwd, checks, withSecrets: true });
 }
 
 /** With the values of secrets, which from now on nothing prints. @throws ConfigError */

@@ -13,7 +13,7 @@ import { problemsOf } from "./problems.ts";
 import { followReferences } from "./references.ts";
 import { destinationRules, type Finding } from "./rules.ts";
 import { type Document, document } from "./schema.ts";
-import { literalProblems } from "./secrets.ts";
+import { literalProblems, secretProblems } from "./secrets.ts";
 import { errorCode, openSources, type Sources } from "./sources.ts";
 import { isTree, type Tree } from "./tree.ts";
 
@@ -24,10 +24,12 @@ export interface LoadOptions {
   cwd: string;
   /** Further checks, such as that of templates; each problem names its path as in the file. */
   checks?: readonly ((config: Config) => ConfigProblem[])[];
+  /** For commands that go on to read the secrets: of a file with problems, those of its secrets are told as well. */
+  withSecrets?: boolean;
 }
 
 /** @throws ConfigError */
-export function loadConfig({ path, env, cwd, checks = [] }: LoadOptions): Config {
+export function loadConfig({ path, env, cwd, checks = [], withSecrets = false }: LoadOptions): Config {
   const { file, written } = read(path ?? env.LEADONCE_CONFIG, cwd);
   const folder = file === null ? cwd : dirname(file);
   const sources = openSources(env, folder);
@@ -38,6 +40,7 @@ export function loadConfig({ path, env, cwd, checks = [] }: LoadOptions): Config
     told.add(findings(valid, Object.keys(isTree(written.crm) ? written.crm : {})));
     told.add([...literalProblems(config), ...checks.flatMap((check) => check(config))]);
     if (told.problems.length === 0) return config;
+    if (withSecrets) told.add(secretProblems(config));
   }
   const count = told.problems.length === 1 ? "a problem" : `${told.problems.length} problems`;
   throw new ConfigError(`${file ?? "the configuration"} has ${count}; nothing was started`, told.problems);

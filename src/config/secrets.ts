@@ -39,6 +39,11 @@ export function literalProblems(config: Config): ConfigProblem[] {
   return read(config, (secret) => secret.isLiteral).problems;
 }
 
+/** What is wrong with any secret. */
+export function secretProblems(config: Config): ConfigProblem[] {
+  return read(config, () => true).problems;
+}
+
 function read(
   config: Config,
   wanted: (secret: Secret) => boolean,

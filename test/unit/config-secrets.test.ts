@@ -12,7 +12,16 @@ import {
 } from "../../src/config/index.ts";
 import { checkTemplates, createConnector } from "../../src/crm/connectors.ts";
 import { EXIT } from "../../src/domain/errors.ts";
-import { configErrorOf, LEAD, load, sales, TOKEN, tempFolder, type World } from "./config-world.ts";
+import {
+  configErrorOf,
+  LEAD,
+  load,
+  problemsOf,
+  sales,
+  TOKEN,
+  tempFolder,
+  type World,
+} from "./config-world.ts";
 
 const env = { TELEGRAM_BOT_TOKEN: TOKEN, CRM_TOKEN: "s3cret-of-the-crm" };
 const withSecret = sales({ rest: '[crm.sales.secrets]\ntoken = "env:CRM_TOKEN"' });
@@ -27,6 +36,14 @@ describe("secrets", () => {
     assert.equal(resolved.telegram.token, TOKEN);
     assert.deepEqual(resolved.http[0]?.secrets, { token: "s3cret-of-the-crm" });
     assert.deepEqual(resolved.http[0]?.settings.secretNames, ["token"]);
+  });
+
+  it("are told with the file's other problems by a command that reads them, and only by such a one", (t) => {
+    const toml = `[telegram]\npoll_timeout = "9 s"\n${withSecret}`;
+    const paths = (withSecrets: boolean) => problemsOf(t, { toml, withSecrets }).map(({ path }) => path);
+    assert.deepEqual(paths(true), ["telegram.poll_timeout", "telegram.token", "crm.sales.secrets.token"]);
+    assert.deepEqual(paths(false), ["telegram.poll_timeout"]);
+    load(t, { toml: withSecret, withSecrets: true });
   });
 
   it("that are missing are told all at once, with their places", (t) => {

@@ -14,6 +14,7 @@ export interface World {
   /** Further files in the folder, by name. */
   files?: Record<string, string>;
   checks?: LoadOptions["checks"];
+  withSecrets?: boolean;
 }
 
 export function tempFolder(t: TestContext, files: Record<string, string> = {}): string {
@@ -23,9 +24,12 @@ export function tempFolder(t: TestContext, files: Record<string, string> = {}): 
   return folder;
 }
 
-export function load(t: TestContext, { toml, env = {}, files = {}, checks = [] }: World): Config {
+export function load(
+  t: TestContext,
+  { toml, env = {}, files = {}, checks = [], withSecrets = false }: World,
+): Config {
   const cwd = tempFolder(t, { "service.conf": toml, ...files });
-  return loadConfig({ env, cwd, checks });
+  return loadConfig({ env, cwd, checks, withSecrets });
 }
 
 /** The error that `attempt` ends in; fails the test where it ends in none, or in another kind. */
