@@ -57,16 +57,21 @@ export function crmTable(url: string, safety: SafetyClass): Table {
   };
 }
 
+/** Null takes a member away. */
+export type Changes = { [key: string]: Value | Changes | null };
+
 /** `changes` over `table`, member by member; lists are replaced. */
-export function merged(table: Table, changes: Table): Table {
+export function merged(table: Table, changes: Changes): Table {
   const result = { ...table };
   for (const [key, change] of Object.entries(changes)) {
     const before = result[key];
-    result[key] = isTable(before) && isTable(change) ? merged(before, change) : change;
+    if (change === null) delete result[key];
+    else if (!isTable(change)) result[key] = change;
+    else result[key] = merged(isTable(before) ? before : {}, change);
   }
   return result;
 }
 
-function isTable(value: Value | undefined): value is Table {
-  return typeof value === "object" && !Array.isArray(value);
+function isTable<Member>(value: Member): value is Extract<Member, Changes> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -30,7 +30,7 @@ import {
   type TelegramStandIn,
 } from "../../src/stand-ins/telegram/index.ts";
 import { openStore, type Store } from "../../src/store/index.ts";
-import { CRM_TOKEN, crmTable, merged, type Table } from "./crm-config.ts";
+import { type Changes, CRM_TOKEN, crmTable, merged, type Table } from "./crm-config.ts";
 import { Daemon, type Finished, finished } from "./daemon.ts";
 
 export const BOT_ID = 7001;
@@ -42,7 +42,7 @@ export interface WorldOptions {
   /** Destinations by name, each with a stand-in of its own. */
   crms?: Readonly<Record<string, SafetyClass>>;
   /** Changes to the configuration. */
-  config?: Table;
+  config?: Changes;
   /** Further properties of the CRMs. */
   crm?: Partial<CrmOptions>;
   token?: string;
@@ -118,7 +118,7 @@ export class World {
   }
 
   /** Changes the configuration; a daemon reads it when it starts. */
-  configure(changes: Table): void {
+  configure(changes: Changes): void {
     this.#table = merged(this.#table, changes);
     writeFileSync(this.config, stringify(this.#table));
   }
