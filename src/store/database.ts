@@ -16,6 +16,7 @@ import {
 import { basename, dirname, join } from "node:path";
 import Database from "better-sqlite3";
 import { StorageError, StorageUnavailableError } from "../domain/errors.ts";
+import { connect } from "./connect.ts";
 
 /**
  * How long a statement waits for another process; a command's transactions take milliseconds. SQLite waits on our only
@@ -76,7 +77,7 @@ export function openDatabase(path: string, { mode }: OpenOptions): Database.Data
   }
   let db: Database.Database | null = null;
   try {
-    db = new Database(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS[mode] });
+    db = connect(path, { readonly: mode === "read", timeout: BUSY_TIMEOUT_MS[mode] });
     refuseForeign(db, path);
     if (mode !== "read") {
       keepPrivate(path);

@@ -5,6 +5,7 @@
 import { chmodSync } from "node:fs";
 import Database from "better-sqlite3";
 import { LockedError } from "../domain/errors.ts";
+import { connect } from "./connect.ts";
 import { asStorageError } from "./database.ts";
 
 export interface Lock {
@@ -20,7 +21,7 @@ export function takeLock(path: string): Lock | null {
   const file = `${path}.lock`;
   let db: Database.Database | null = null;
   try {
-    db = new Database(file, { timeout: 0 });
+    db = connect(file, { timeout: 0 });
     chmodSync(file, 0o600);
     // Nothing is ever written to it, so it needs no journal beside it.
     db.pragma("journal_mode = MEMORY");

@@ -1,7 +1,7 @@
 /** P2, P3, P4: what people change between two starts, or beside a running daemon, is heard and breaks no promise. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import Database from "better-sqlite3";
+import { connect } from "../../src/store/connect.ts";
 import { crmTable } from "./crm-config.ts";
 import { person, type World, world } from "./world.ts";
 
@@ -37,7 +37,7 @@ test("an unknown outcome stays unknown when the class changes while the repeat w
   await daemon.line("job.settled");
   await daemon.stop();
   w.configure({ crm: { sales: { safety: "none" } } });
-  const db = new Database(w.database);
+  const db = connect(w.database);
   db.prepare("UPDATE jobs SET run_at_ms = 0 WHERE destination = 'sales'").run();
   db.close();
   await w.settled(await w.started());
@@ -115,7 +115,7 @@ test("a lease that ran out is not taken back from the executor that still waits 
   await slow.whenTaken();
   // As after a sleep of the machine: the deadline has passed while the request is under way. Another process's write wakes
   // the daemon, which takes a second job and so has looked at all leases.
-  const db = new Database(w.database);
+  const db = connect(w.database);
   db.prepare("UPDATE leases SET expires_at_ms = 1").run();
   db.close();
   w.bot.say({ from: person(2), text: "the second" });
@@ -137,7 +137,7 @@ test("what Telegram dropped while nothing ran is told, with the number that is m
   const gone = [2, 3].map((n) => w.bot.say({ from: person(n), text: "too late" }).update_id);
   w.bot.say({ from: person(4), text: "in time" });
   w.bot.expire(...gone);
-  const db = new Database(w.database);
+  const db = connect(w.database);
   db.prepare("UPDATE bots SET last_completed_at_ms = last_completed_at_ms - 100000000").run();
   db.close();
 

@@ -6,13 +6,13 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { describe, type TestContext, test } from "node:test";
-import Database from "better-sqlite3";
 import { z } from "zod";
 import { checkClock } from "../../src/commands/check/clock.ts";
 import type { CheckResult } from "../../src/commands/check/result.ts";
 import { spaceResult } from "../../src/commands/check/storage.ts";
 import { answers } from "../../src/stand-ins/crm/index.ts";
 import { exampleToken } from "../../src/stand-ins/telegram/index.ts";
+import { connect } from "../../src/store/connect.ts";
 import { CRM_TOKEN } from "./crm-config.ts";
 import { type Finished, finished } from "./daemon.ts";
 import { TOKEN, type World, world } from "./world.ts";
@@ -243,7 +243,7 @@ describe("the database", () => {
 
   test("a database of a newer version is a problem", async (t) => {
     const w = await worldWithDatabase(t);
-    const db = new Database(w.database);
+    const db = connect(w.database);
     db.exec("INSERT INTO migrations (number, name, checksum, applied_at_ms) VALUES (999, 'later', 'x', 0)");
     db.close();
     const checked = await check(w, "--offline");

@@ -1,7 +1,7 @@
 /** P4: a daemon that can't go on ends, instead of staying deaf with the lock in its hand. */
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import Database from "better-sqlite3";
+import { connect } from "../../src/store/connect.ts";
 import { world } from "./world.ts";
 
 test("a failure that nobody foresaw ends the process and frees the database for the next start", async (t) => {
@@ -11,7 +11,7 @@ test("a failure that nobody foresaw ends the process and frees the database for 
   w.say(1);
   await daemon.line("lead.stored");
   // Somebody's hand in the database: an input that no version of leadonce wrote.
-  const db = new Database(w.database);
+  const db = connect(w.database);
   const { input } = db.prepare<[], { input: string }>("SELECT input FROM operations").get() ?? { input: "" };
   db.prepare("UPDATE operations SET input = '{}'").run();
   await w.run("resume", "sales");

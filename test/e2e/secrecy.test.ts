@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
-import Database from "better-sqlite3";
+import { connect } from "../../src/store/connect.ts";
 import { person, type World, world } from "./world.ts";
 
 const TELEGRAM_SECRET = "PlantedTelegramSecret_0123456789";
@@ -112,7 +112,7 @@ test("no log line, command, view or error holds a token, a secret, a phone numbe
   await daemon.stop();
   assertHolds(daemon.output, everything, "the log");
 
-  const db = new Database(w.database, { readonly: true });
+  const db = connect(w.database, { readonly: true });
   w.atEnd(() => db.close());
   const views = db.prepare("SELECT name FROM sqlite_schema WHERE type = 'view'").pluck().all();
   assert.ok(views.length > 0);

@@ -7,7 +7,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import Database from "better-sqlite3";
 import { stringify } from "smol-toml";
 import type {
   JobReport,
@@ -29,6 +28,7 @@ import {
   startTelegramStandIn,
   type TelegramStandIn,
 } from "../../src/stand-ins/telegram/index.ts";
+import { connect } from "../../src/store/connect.ts";
 import { openStore, type Store } from "../../src/store/index.ts";
 import { type Changes, CRM_TOKEN, crmTable, merged, type Table } from "./crm-config.ts";
 import { Daemon, type Finished, finished } from "./daemon.ts";
@@ -175,7 +175,7 @@ export class World {
   async settled(daemon: Daemon): Promise<void> {
     const confirmed = () => this.bot.pending === 0 || !daemon.running;
     await this.telegram.waitFor(confirmed, { what: "the confirmation of all updates", withinMs: 20_000 });
-    const db = new Database(this.database, { readonly: true });
+    const db = connect(this.database, { readonly: true });
     try {
       const moving = db.prepare(
         `SELECT 1 FROM jobs WHERE state IN ('blocked', 'pending', 'leased')

@@ -11,6 +11,7 @@ import { asBotId, asEventKey } from "../../src/domain/ids.ts";
 import { makeIntake } from "../../src/domain/intake.ts";
 import { noCrash } from "../../src/domain/ports.ts";
 import type { Decide, IntakeStore, Page } from "../../src/domain/store.ts";
+import { connect } from "../../src/store/connect.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { intakeStore } from "../../src/store/intake.ts";
 import { BOT, intakeSettings, makeWorld, messageUpdate, OPERATOR, T0, type World } from "./fixtures.ts";
@@ -432,9 +433,9 @@ describe("storage trouble", () => {
 
   it("a file that another program holds fails the page, and passes when that one is done", async (t) => {
     const world = await makeWorld(t);
-    const db = new Database(world.path, { timeout: 20 });
+    const db = connect(world.path, { timeout: 20 });
     const intake = intakeOver(t, db);
-    const other = new Database(world.path);
+    const other = connect(world.path);
     other.exec("BEGIN IMMEDIATE");
     await assert.rejects(intake.accept(page(three), world.decide), unavailable(/another process/));
     other.exec("ROLLBACK");

@@ -5,12 +5,13 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { asDestinationKey, type JobId } from "../../src/domain/ids.ts";
 import type { Probe } from "../../src/domain/outcome.ts";
 import { noCrash } from "../../src/domain/ports.ts";
 import type { ClaimedJob } from "../../src/domain/store.ts";
 import { claimer } from "../../src/store/claim.ts";
+import { connect } from "../../src/store/connect.ts";
 import { intakeStore } from "../../src/store/intake.ts";
 import { reconcileStore } from "../../src/store/reconciliations.ts";
 import { workStore } from "../../src/store/work.ts";
@@ -165,7 +166,7 @@ describe("a claim", () => {
   it("that finds nothing writes nothing", async (t) => {
     const world = await makeWorld(t);
     await world.attempt(await world.lead(), confirmed("C-1"));
-    const watcher = new Database(world.path);
+    const watcher = connect(world.path);
     t.after(() => watcher.close());
     const before = watcher.pragma("data_version", { simple: true });
     assert.deepEqual(ids(await world.claim()), []);
@@ -353,7 +354,7 @@ describe("the hot queries", () => {
   it("use their partial indexes: a million finished jobs cost nothing", async (t) => {
     const world = await makeWorld(t, { lead: { safety: "search" } });
     const statements = new Set<string>();
-    const db = new Database(world.path, { verbose: (sql) => void statements.add(String(sql)) });
+    const db = connect(world.path, { verbose: (sql) => void statements.add(String(sql)) });
     t.after(() => db.close());
     const context = { db, crash: noCrash };
     const [intake, work, looks] = [intakeStore(context), workStore(context), reconcileStore(context)];
@@ -404,7 +405,7 @@ describe("the hot queries", () => {
     await work.release(await work.staleLeases(Number.POSITIVE_INFINITY), T0);
 
     // Foreign-key checks that SQLite plans but skips while no reference is broken are none of the queries'.
-    const planner = new Database(world.path);
+    const planner = connect(world.path);
     t.after(() => planner.close());
     planner.pragma("foreign_keys = OFF");
     const plans = [...statements]

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import type { Prepared, StepContext } from "../../src/domain/connector.ts";
 import {
   asBotId,
@@ -43,6 +43,7 @@ import type {
   Prepare,
   Transition,
 } from "../../src/domain/store.ts";
+import { connect } from "../../src/store/connect.ts";
 import { openStore, type Store } from "../../src/store/index.ts";
 
 export const BOT = asBotId(4242);
@@ -438,7 +439,7 @@ export function jobIdOf(row: Record<string, unknown>): JobId {
 }
 
 export function withRaw<Result>(path: string, work: (db: Database.Database) => Result): Result {
-  const db = new Database(path);
+  const db = connect(path);
   try {
     return work(db);
   } finally {

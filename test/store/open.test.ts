@@ -16,8 +16,8 @@ import {
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
 import { fileURLToPath } from "node:url";
-import Database from "better-sqlite3";
 import { LockedError, StorageError, StorageUnavailableError } from "../../src/domain/errors.ts";
+import { connect } from "../../src/store/connect.ts";
 import { openDatabase } from "../../src/store/database.ts";
 import { lockedError, openStore, preparePath, takeLock } from "../../src/store/index.ts";
 import { MIGRATIONS, migrate } from "../../src/store/migrations/index.ts";
@@ -54,7 +54,7 @@ describe("the database of another program", () => {
   for (const sql of made) {
     it(`is refused and stays as it is, whoever opens it: ${sql}`, (t) => {
       const path = join(tempFolder(t), "theirs.db");
-      new Database(path).exec(sql).close();
+      connect(path).exec(sql).close();
       chmodSync(path, 0o644);
       const before = readFileSync(path);
       for (const how of ["create", "write", "read"] as const) {

@@ -1,11 +1,11 @@
 /** Finding out what became of an unknown attempt (design §6): a hit is proof, nothing found is not. */
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
-import Database from "better-sqlite3";
 import type { JobId } from "../../src/domain/ids.ts";
 import type { LookUp } from "../../src/domain/outcome.ts";
 import type { StepSettings } from "../../src/domain/settings.ts";
 import type { DueCheck, Transition } from "../../src/domain/store.ts";
+import { connect } from "../../src/store/connect.ts";
 import {
   confirmed,
   DAY,
@@ -280,7 +280,7 @@ describe("what is due", () => {
   it("writes nothing and waits for nobody's write", async (t) => {
     const { world } = await parked(t);
     const before = world.store.dataVersion();
-    const other = new Database(world.path);
+    const other = connect(world.path);
     other.exec("BEGIN IMMEDIATE");
     assert.equal((await world.store.dueChecks(T0 + HOUR, 1)).length, 1);
     other.exec("ROLLBACK");

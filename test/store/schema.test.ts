@@ -2,16 +2,17 @@
 import assert from "node:assert/strict";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
-import Database from "better-sqlite3";
+import type Database from "better-sqlite3";
 import { JOB_STATES, JOB_TRANSITIONS, type JobState } from "../../src/domain/jobs.ts";
 import { OUTCOMES } from "../../src/domain/outcome.ts";
+import { connect } from "../../src/store/connect.ts";
 import { openStore } from "../../src/store/index.ts";
 import { T0, tempFolder } from "./fixtures.ts";
 
 function madeDatabase(t: TestContext): Database.Database {
   const path = join(tempFolder(t), "leadonce.db");
   openStore(path, { mode: "create", nowMs: T0 }).close();
-  const db = new Database(path);
+  const db = connect(path);
   db.pragma("foreign_keys = ON");
   t.after(() => db.close());
   db.exec("INSERT INTO bots (bot_id, bound_at_ms) VALUES (1, 0)");
