@@ -24,6 +24,7 @@ import { checkSchema, migrate } from "./migrations/index.ts";
 import { reconcileStore } from "./reconciliations.ts";
 import { reportStore } from "./reports.ts";
 import { runStore } from "./runs.ts";
+import { look } from "./sql.ts";
 import { workStore } from "./work.ts";
 
 export { type Lock, lockedError, takeLock } from "./lock.ts";
@@ -67,7 +68,8 @@ export function openStore(path: string, options: StoreOptions): Store {
       ...runStore(context),
       ...reportStore(context),
       // better-sqlite3 types a simple pragma as unknown; this one is always a number.
-      dataVersion: () => db.pragma("data_version", { simple: true }) as number,
+      dataVersion: () =>
+        look("ask who has written", () => db.pragma("data_version", { simple: true }) as number),
       secretMark: secretMark(db),
       close: () => void db.close(),
     };

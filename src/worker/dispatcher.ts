@@ -175,13 +175,16 @@ export function makeDispatcher(options: DispatcherOptions): Dispatcher {
   }
 
   async function watchOthers(): Promise<void> {
-    version = options.dataVersion();
     while (!stopping.signal.aborted) {
+      try {
+        const now = options.dataVersion();
+        if (now !== version) wake();
+        version = now;
+      } catch (error) {
+        // The next pass says so; a look that failed has seen nothing.
+        if (!(error instanceof StorageUnavailableError)) throw error;
+      }
       await clock.sleep(OTHERS_WRITES_MS, stopping.signal);
-      if (stopping.signal.aborted) return;
-      const now = options.dataVersion();
-      if (now !== version) wake();
-      version = now;
     }
   }
 
