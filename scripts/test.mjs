@@ -19,7 +19,7 @@ if (files.length === 0) {
 }
 const { status } = spawnSync(
   process.execPath,
-  ["--import", "tsx", "--test", "--test-reporter=spec", "--test-concurrency=3", ...files],
+  ["--import", "tsx", "--test", "--test-reporter=spec", "--test-concurrency=2", ...files],
   { cwd: root, stdio: "inherit" },
 );
 process.exit(status ?? 70);

@@ -76,7 +76,7 @@ function appliedSentence({ state, reason, external_id }: AppliedDecision, decisi
   switch (decision.kind) {
     case "retry":
     case "recreate": {
-      const how = decision.kind === "retry" ? "made anew and sent again" : "sent once more";
+      const how = decision.kind === "retry" ? "will be made anew and sent again" : "will be sent once more";
       return state === "blocked" ? `${how} as soon as the job that it follows is done` : how;
     }
     case "link":

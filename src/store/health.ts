@@ -93,7 +93,7 @@ export function healthBook(db: Database.Database): HealthBook {
     });
     // The subject is the key: a name may be changed while the alert is open.
     if (health.state === "active") alerts.clear("paused", destination, nowMs);
-    else if (before.health.state === "active") {
+    else if (before.health.state === "active" || before.health.detail !== health.detail) {
       alerts.raise(
         "paused",
         destination,

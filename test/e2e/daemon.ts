@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 const ROOT = dirname(dirname(dirname(fileURLToPath(import.meta.url))));
 const PROGRAM = join(ROOT, "dist/cli.js");
 /** A guard against waiting for ever; less than the half minute after which the daemon looks around unasked. */
-const WAIT_LIMIT_MS = 20_000;
+const WAIT_LIMIT_MS = 28_000;
 
 export interface Surroundings {
   /** Working directory. */

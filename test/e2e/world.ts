@@ -174,7 +174,7 @@ export class World {
   /** Every update is confirmed, and no job or look-up is left that will go on by itself. */
   async settled(daemon: Daemon): Promise<void> {
     const confirmed = () => this.bot.pending === 0 || !daemon.running;
-    await this.telegram.waitFor(confirmed, { what: "the confirmation of all updates", withinMs: 20_000 });
+    await this.telegram.waitFor(confirmed, { what: "the confirmation of all updates", withinMs: 28_000 });
     const db = connect(this.database, { readonly: true });
     try {
       const moving = db.prepare(

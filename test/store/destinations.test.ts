@@ -170,6 +170,15 @@ describe("a pause by a person", () => {
     assert.equal((await world.alerts("paused")).length, 1);
   });
 
+  it("paused once more with another reason, the alert says the newer one", async (t) => {
+    const world = await makeWorld(t);
+    await world.store.pause(SALES, { who: "tester", why: "first reason" }, T0);
+    await world.store.pause(SALES, { who: "tester", why: "second reason" }, T0 + 1);
+    const alerts = await world.alerts("paused");
+    assert.equal(alerts.length, 1);
+    assert.match(alerts[0] ?? "", /second reason/);
+  });
+
   it("says why in the alert, or that it was by hand", async (t) => {
     const world = await makeWorld(t);
     await world.store.pause(SALES, { who: "tester", why: null }, T0);

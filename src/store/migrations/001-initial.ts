@@ -284,8 +284,10 @@ CREATE VIEW v_status AS
   UNION ALL SELECT 'updates redelivered', coalesce(sum(redelivered), 0) FROM updates WHERE redelivered > 0
   UNION ALL SELECT 'reconciliations open', count(*) FROM reconciliations WHERE resolved_at_ms IS NULL
   UNION ALL SELECT 'alerts open', count(*) FROM alerts WHERE cleared_at_ms IS NULL
-  UNION ALL SELECT 'destination ' || name || ': ' || CASE configured WHEN 1 THEN state ELSE 'unconfigured' END, total_paused_ms
-    FROM destinations;
+  -- With the jobs that wait for it, in whatever state.
+  UNION ALL SELECT 'destination ' || d.name || ': ' || CASE d.configured WHEN 1 THEN d.state ELSE 'unconfigured' END,
+      (SELECT count(*) FROM jobs j WHERE j.destination = d.destination AND j.state NOT IN ('done', 'cancelled'))
+    FROM destinations d;
 
 -- Without GROUP BY, so that a query for a few operations looks at those alone.
 CREATE VIEW v_operations AS
