@@ -32,7 +32,7 @@ export interface Executor {
   run(job: ClaimedJob, destination: DestinationSettings, signals: ExecutorSignals): Promise<void>;
 }
 
-/** How long the executor waits before it tries again to write an outcome that the disk refused. */
+/** How long the executor waits before it tries again to write what the disk refused. */
 const WRITE_AGAIN_MS = 1_000;
 
 export function makeExecutor(options: ExecutorOptions): Executor {
@@ -70,6 +70,27 @@ export function makeExecutor(options: ExecutorOptions): Executor {
     }
   }
 
+  /** Null when the program stops before the attempt could be written. */
+  async function begin(
+    job: ClaimedJob,
+    destination: DestinationSettings,
+    stop: AbortSignal,
+  ): Promise<Begun | null> {
+    for (let tries = 1; !stop.aborted; tries += 1) {
+      try {
+        return await begins.add({ ...job, leaseMs: destination.leaseMs });
+      } catch (error) {
+        if (!(error instanceof StorageUnavailableError)) throw error;
+        if (tries === 1) {
+          const message = `${error.message}; nothing was sent, it is tried again as soon as that is possible`;
+          log.error("begin.held", { message, job: job.jobId });
+        }
+        await clock.sleep(WRITE_AGAIN_MS, stop);
+      }
+    }
+    return null;
+  }
+
   async function attempt(
     job: ClaimedJob,
     destination: DestinationSettings,
@@ -77,7 +98,8 @@ export function makeExecutor(options: ExecutorOptions): Executor {
   ): Promise<void> {
     // Shutdown before sending: the job is given back, and nothing is counted.
     if (signals.stop.aborted) return giveBack(job);
-    const begun = await begins.add({ ...job, leaseMs: destination.leaseMs });
+    const begun = await begin(job, destination, signals.stop);
+    if (begun === null) return giveBack(job);
     if (begun.kind === "lost") {
       log.warn("job.lease_lost", { job: job.jobId, operation: job.operationId, message: "nothing was sent" });
       return;

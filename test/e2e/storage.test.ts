@@ -87,6 +87,25 @@ test("an answer of the CRM that comes while the disk is full is held, and writte
   assert.equal(w.crm.requests.length, 1);
 });
 
+test("a job that could not begin while the disk was full begins with the space, not with the end of its lease", {
+  skip,
+}, async (t) => {
+  const w = await worldOnSmallDisk(t);
+  w.configure({ crm: { sales: { rate: "1/3s", lease: "10m" } } });
+  w.say(2);
+  const daemon = await w.started();
+  await daemon.line("job.settled");
+  await w.bot.whenWaiting();
+  // Both were claimed together; the second waits for its turn.
+  const free = fill(dirname(w.database));
+  await daemon.line("begin.held");
+  assert.equal(w.crm.requests.length, 1, "nothing leaves whose attempt is not on disk");
+  free();
+  await w.settled(daemon);
+  assert.equal(w.crm.leads.length, 2);
+  assert.equal(w.crm.requests.length, 2);
+});
+
 test("a daemon that is killed while the disk is full goes on by the class", { skip }, async (t) => {
   const w = await worldOnSmallDisk(t);
   const slow = w.crm.fault({ on: "create", kind: "slow" });
