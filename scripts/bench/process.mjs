@@ -18,6 +18,7 @@ kind = "http"
 base_url = "${crm.url}"
 safety = "idempotency-key"
 concurrency = 50
+rate = "off"
 [crm.sales.lead]
 url = "leads"
 headers = { Idempotency-Key = "{{ operation.key }}" }
