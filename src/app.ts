@@ -3,14 +3,14 @@
  * database before the network, so that a second daemon or another bot's token is refused before it can do harm.
  */
 import { hostname } from "node:os";
+import type { ResolvedConfig } from "./config/index.ts";
 import { createConnector } from "./crm/connectors.ts";
 import type { Connector } from "./domain/connector.ts";
 import { ConfigError, StorageError, StorageUnavailableError } from "./domain/errors.ts";
-import type { HttpDestinationSettings } from "./domain/http-settings.ts";
 import type { BotId, DestinationKey, RunId } from "./domain/ids.ts";
 import { makeIntake } from "./domain/intake.ts";
 import type { Clock, CrashHook, Log, Random } from "./domain/ports.ts";
-import type { ActionSettings, DestinationSettings, StepSettingsOf } from "./domain/settings.ts";
+import type { StepSettingsOf } from "./domain/settings.ts";
 import type { Accepted, Decide, Transition } from "./domain/store.ts";
 import { makeReconciler, type Reconciler } from "./reconcile/reconciler.ts";
 import { type Lock, lockedError, openStore, preparePath, type Store, takeLock } from "./store/index.ts";
@@ -23,24 +23,8 @@ import { type Dispatcher, makeDispatcher } from "./worker/dispatcher.ts";
 import { makeExecutor } from "./worker/executor.ts";
 import { makeProber } from "./worker/prober.ts";
 
-export interface AppSettings {
-  databasePath: string;
-  configHash: string;
-  telegram: {
-    token: string;
-    apiRoot: string;
-    proxy: string | null;
-    pollTimeoutMs: number;
-    takeOverWebhook: boolean;
-  };
-  actions: readonly ActionSettings[];
-  destinations: readonly DestinationSettings[];
-  http: readonly {
-    key: DestinationKey;
-    settings: HttpDestinationSettings;
-    secrets: Record<string, string>;
-  }[];
-}
+/** The configuration with its secrets read; which values are secret is the log's business. */
+export type AppSettings = Omit<ResolvedConfig, "secretValues">;
 
 export interface AppPorts {
   clock: Clock;
