@@ -60,3 +60,17 @@ export const reconciliationRow = z.object({
   resolution: z.string().nullable(),
   evidence,
 });
+
+/** What the lists and the trace both tell of a reconciliation. */
+export function lookUpsOf(row: z.infer<typeof reconciliationRow>) {
+  return {
+    job_id: asJobId(row.job_id),
+    operation_id: row.operation_id,
+    destination: row.name,
+    reason: row.reason,
+    opened_at: iso(row.opened_at_ms),
+    checks: row.checks,
+    next_check_at: iso(row.next_check_at_ms),
+    evidence: row.evidence,
+  };
+}

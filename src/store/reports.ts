@@ -1,6 +1,5 @@
 /** The reads behind the commands (design §9): plain queries, no message text and no phone number in any answer. */
 import { z } from "zod";
-import { asJobId } from "../domain/ids.ts";
 import { JOB_STATES, type JobState } from "../domain/jobs.ts";
 import type {
   JobReport,
@@ -9,7 +8,7 @@ import type {
   ReportStore,
   StatusReport,
 } from "../domain/reports.ts";
-import { countsSchema, iso, jobReportRow, reconciliationRow } from "./report-rows.ts";
+import { countsSchema, iso, jobReportRow, lookUpsOf, reconciliationRow } from "./report-rows.ts";
 import { look, reader, type StoreContext } from "./sql.ts";
 import { tracer } from "./trace.ts";
 
@@ -210,14 +209,7 @@ export function reportStore({ db }: StoreContext): ReportStore {
       look("read the open reconciliations", () =>
         reconciliations.all().map(
           (row): ReconciliationReport => ({
-            job_id: asJobId(row.job_id),
-            operation_id: row.operation_id,
-            destination: row.name,
-            reason: row.reason,
-            opened_at: iso(row.opened_at_ms),
-            checks: row.checks,
-            next_check_at: iso(row.next_check_at_ms),
-            evidence: row.evidence,
+            ...lookUpsOf(row),
             code: row.code,
             step: row.step,
             contact: whereToFind(row.username, row.user_id),

@@ -3,7 +3,7 @@ import type Database from "better-sqlite3";
 import { z } from "zod";
 import { asJobId } from "../domain/ids.ts";
 import type { TraceReport } from "../domain/reports.ts";
-import { iso, jobReportRow, reconciliationRow } from "./report-rows.ts";
+import { iso, jobReportRow, lookUpsOf, reconciliationRow } from "./report-rows.ts";
 import { look, reader } from "./sql.ts";
 
 const updateRow = z.object({
@@ -141,14 +141,7 @@ export function tracer(db: Database.Database): (anything: string) => Promise<Tra
         ),
         reconciliations: ids.flatMap((id) =>
           reconciliationsOf.all(id).map((row) => ({
-            job_id: asJobId(row.job_id),
-            operation_id: row.operation_id,
-            destination: row.name,
-            reason: row.reason,
-            opened_at: iso(row.opened_at_ms),
-            checks: row.checks,
-            next_check_at: iso(row.next_check_at_ms),
-            evidence: row.evidence,
+            ...lookUpsOf(row),
             resolved_at: iso(row.resolved_at_ms),
             resolution: row.resolution,
           })),
